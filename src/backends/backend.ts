@@ -1,0 +1,143 @@
+import type {
+  BatchForm,
+  ErrorMessage,
+  InstanceDescription,
+  LogLevel,
+  MetricUpdate,
+} from '../execution/messages.js';
+import type { InferenceRequest, Parameters } from '../inference/infer-request.js';
+import type { Tensor } from '../inference/tensor.js';
+import type { ModelConfig } from '../model-config/model-config.js';
+
+/**
+ * A kind of model. Backends are loaded in worker threads only; one thread holds one instance.
+ * Errors thrown here become the model's load error or the request's error: `InferenceServerError`
+ * keeps its code, anything else is INTERNAL with its message.
+ */
+export interface Backend {
+  /**
+   * Completes what the model's own files tell (inputs, outputs, batching); undefined where they
+   * tell nothing. Runs in the thread of the first instance before {@link load}.
+   */
+  autoComplete(
+    instance: InstanceDescription,
+    config: ModelConfig,
+  ): Promise<ModelConfig | undefined>;
+  /** Loads the instance. `config` is complete and checked; `host` is valid until `unload`. */
+  load(
+    instance: InstanceDescription,
+    config: ModelConfig,
+    host: InstanceHostApi,
+  ): Promise<ModelInstance>;
+}
+
+/** One loaded model. Calls never overlap. */
+export type ModelInstance = MergedModelInstance | RequestsModelInstance;
+
+interface LoadedInstance {
+  /** Frees everything; the thread ends afterwards. */
+  unload(): Promise<void>;
+  /** The model's own word on its readiness; absent where it has none. */
+  isReady?(): Promise<boolean>;
+}
+
+/** Works on whole tensors, such as ONNX Runtime. */
+export interface MergedModelInstance extends LoadedInstance {
+  readonly batchForm: Extract<BatchForm, 'merged'>;
+  /**
+   * `inputs` are `[rows, ...dims]` (or `dims` for a model without batching), always raw, views of a
+   * buffer that the instance may keep until it returns. `requestedOutputs` empty is all.
+   * Outputs are raw and may view memory that the instance reuses for its next execution.
+   */
+  execute(
+    inputs: readonly Tensor[],
+    requestedOutputs: readonly string[],
+  ): Promise<readonly Tensor[]> | readonly Tensor[];
+}
+
+/** Works request by request, such as JavaScript and Python models. */
+export interface RequestsModelInstance extends LoadedInstance {
+  readonly batchForm: Extract<BatchForm, 'requests'>;
+  /**
+   * One result a request, in order. A rejection fails every request of the batch. A result of
+   * `streamed` says that responses come, or came, through `request.send`.
+   */
+  execute(
+    requests: readonly ExecutionRequest[],
+  ): Promise<readonly ExecutionResult[]> | readonly ExecutionResult[];
+}
+
+/** A request as an instance sees it. Its inputs are raw. */
+export interface ExecutionRequest
+  extends Pick<
+    InferenceRequest,
+    'id' | 'parameters' | 'timeoutUs' | 'priority' | 'requestedOutputs'
+  > {
+  readonly inputs: readonly Tensor[];
+  /** 0n where the request belongs to no sequence. */
+  readonly correlationId: bigint | string;
+  readonly isSequenceStart: boolean;
+  readonly isSequenceEnd: boolean;
+  /** Aborted when the client has gone. */
+  readonly signal: AbortSignal;
+  /**
+   * Sends one response of a decoupled model. Resolves when the next one may be produced (a slow
+   * reader holds it back). After `end` it throws.
+   */
+  send(response: ExecutionResponse): Promise<void>;
+  sendError(error: ErrorMessage): void;
+  /** No more responses: exactly once for a `streamed` result, from any later time on. */
+  end(): void;
+}
+
+export interface ExecutionResponse {
+  readonly outputs: readonly Tensor[];
+  readonly parameters: Parameters;
+}
+
+export type ExecutionResult =
+  | { readonly type: 'response'; readonly response: ExecutionResponse }
+  | { readonly type: 'error'; readonly error: ErrorMessage }
+  | { readonly type: 'streamed' };
+
+/** What an instance may ask of the server. */
+export interface InstanceHostApi {
+  log(level: LogLevel, message: string): void;
+  updateMetric(update: MetricUpdate): void;
+  /**
+   * Calls another model (business logic scripting). `onResponse` is called for each response of a
+   * decoupled model, once otherwise; the promise settles at the end and rejects with
+   * `InferenceServerError`.
+   */
+  infer(
+    call: ModelCall,
+    onResponse: (
+      response: ExecutionResponse & { readonly modelName: string; readonly modelVersion: string },
+    ) => void,
+    signal: AbortSignal,
+  ): Promise<void>;
+  loadModel(
+    name: string,
+    config: string | undefined,
+    files: readonly (readonly [string, Uint8Array])[],
+  ): Promise<void>;
+  unloadModel(name: string): Promise<void>;
+  isModelReady(name: string, version: string): Promise<boolean>;
+  /** Current `--log-verbose`. */
+  logVerboseLevel(): number;
+  /** The instance is beyond repair (its process died): it will be replaced. */
+  broken(error: ErrorMessage): void;
+}
+
+export interface ModelCall
+  extends Pick<
+    InferenceRequest,
+    'id' | 'parameters' | 'timeoutUs' | 'priority' | 'requestedOutputs' | 'inputs'
+  > {
+  readonly modelName: string;
+  readonly modelVersion: string;
+  readonly isDecoupled: boolean;
+  readonly correlationId: bigint | string;
+  readonly isSequenceStart: boolean;
+  readonly isSequenceEnd: boolean;
+}

@@ -1,0 +1,35 @@
+import type { Datatype } from './datatype.js';
+
+/** Name, datatype and full shape of a model's input or output; -1 is a variable dimension. */
+export interface TensorMetadata {
+  readonly name: string;
+  readonly datatype: Datatype;
+  /** With -1 in front when the model batches. */
+  readonly shape: readonly number[];
+}
+
+export interface ModelMetadata {
+  readonly name: string;
+  /** Versions that are READY, or the one asked for. */
+  readonly versions: readonly string[];
+  readonly platform: string;
+  readonly inputs: readonly TensorMetadata[];
+  readonly outputs: readonly TensorMetadata[];
+}
+
+export interface ServerMetadata {
+  readonly name: string;
+  readonly version: string;
+  readonly extensions: readonly string[];
+}
+
+export type ModelReadyState = 'UNKNOWN' | 'READY' | 'UNAVAILABLE' | 'LOADING' | 'UNLOADING';
+
+/** One row of the repository index. A model that was never loaded has only a name. */
+export interface RepositoryIndexEntry {
+  readonly name: string;
+  readonly version?: string;
+  readonly state?: ModelReadyState;
+  /** Why it is not READY; absent when it is. */
+  readonly reason?: string;
+}

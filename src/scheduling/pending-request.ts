@@ -1,0 +1,95 @@
+import { type InferenceServerError, internal } from '../errors.js';
+import type { InferenceRequest } from '../inference/infer-request.js';
+import type { InferenceResponse, ResponseHandler } from '../inference/infer-response.js';
+import type { RequestTiming } from '../inference/request-timing.js';
+import type { Tensor } from '../inference/tensor.js';
+
+/** How a request ended, for statistics: the reasons of nv_inference_request_failure, and two more. */
+export type Outcome =
+  | 'SUCCESS'
+  /** Timed out in the queue. */
+  | 'REJECTED'
+  | 'CANCELED'
+  /** The model or its instance failed. */
+  | 'BACKEND'
+  | 'OTHER'
+  /** Refused before it was queued: counted by no `nv_` series. */
+  | 'REFUSED';
+
+/**
+ * ```
+ *            enqueue            dequeue               respond* complete | fail
+ *   queued ────────▶ (in queue) ───────▶ executing ──────────────────────────▶ settled
+ *      └── fail (timeout, cancel, refused, shutting down) ───────────────────────┘
+ * ```
+ * `settled` is final. Whoever holds the request calls `complete` or `fail` exactly once; a second
+ * call is a bug and throws.
+ */
+export type PendingState = 'queued' | 'executing' | 'settled';
+
+/** A request between its arrival and its end, as schedulers and executors pass it on. */
+export class PendingRequest {
+  readonly request: InferenceRequest;
+  /** Rows that this request adds to a batch; 1 for a model that does not batch. */
+  readonly rows: number;
+  readonly timing: RequestTiming;
+  /** Inputs as the model sees them: reshaped, completed with control and state tensors. */
+  modelInputs: readonly Tensor[];
+  state: PendingState = 'queued';
+  /** Set by the caller's `cancel`; whoever dequeues it fails it instead of running it. */
+  isCancelled = false;
+  /** Called once when the client cancels while the request is owned by a scheduler or executor. */
+  onCancel: (() => void) | undefined = undefined;
+  /** Set by the caller of `infer` while a slow reader holds a decoupled model back. */
+  isPaused = false;
+  onFlow: (() => void) | undefined = undefined;
+
+  readonly #handler: ResponseHandler;
+  readonly #onSettled: (request: PendingRequest, outcome: Outcome) => void;
+
+  constructor(
+    request: InferenceRequest,
+    rows: number,
+    modelInputs: readonly Tensor[],
+    timing: RequestTiming,
+    handler: ResponseHandler,
+    onSettled: (request: PendingRequest, outcome: Outcome) => void,
+  ) {
+    this.request = request;
+    this.rows = rows;
+    this.modelInputs = modelInputs;
+    this.timing = timing;
+    this.#handler = handler;
+    this.#onSettled = onSettled;
+  }
+
+  respond(response: InferenceResponse): void {
+    if (this.state === 'settled') throw internal('response after the end; this is a bug');
+    this.#handler.respond(response);
+  }
+
+  complete(): void {
+    this.#settle('SUCCESS');
+    this.#handler.complete();
+  }
+
+  fail(error: InferenceServerError, outcome: Exclude<Outcome, 'SUCCESS'>): void {
+    this.#settle(outcome);
+    this.#handler.fail(error);
+  }
+
+  /** Idempotent; the holder reacts through `onCancel` or at its next look. */
+  cancel(): void {
+    if (this.state === 'settled' || this.isCancelled) return;
+    this.isCancelled = true;
+    this.onCancel?.();
+  }
+
+  #settle(outcome: Outcome): void {
+    if (this.state === 'settled') throw internal('request settled twice; this is a bug');
+    this.state = 'settled';
+    this.onCancel = undefined;
+    this.onFlow = undefined;
+    this.#onSettled(this, outcome);
+  }
+}
