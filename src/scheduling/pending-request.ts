@@ -1,20 +1,9 @@
 import { type InferenceServerError, internal } from '../errors.js';
 import type { InferenceRequest } from '../inference/infer-request.js';
 import type { InferenceResponse, ResponseHandler } from '../inference/infer-response.js';
+import type { Outcome } from '../inference/outcome.js';
 import type { RequestTiming } from '../inference/request-timing.js';
 import type { Tensor } from '../inference/tensor.js';
-
-/** How a request ended, for statistics: the reasons of nv_inference_request_failure, and two more. */
-export type Outcome =
-  | 'SUCCESS'
-  /** Timed out in the queue. */
-  | 'REJECTED'
-  | 'CANCELED'
-  /** The model or its instance failed. */
-  | 'BACKEND'
-  | 'OTHER'
-  /** Refused before it was queued: counted by no `nv_` series. */
-  | 'REFUSED';
 
 /**
  * ```
@@ -68,12 +57,12 @@ export class PendingRequest {
     this.#handler.respond(response);
   }
 
-  complete(): void {
-    this.#settle('SUCCESS');
+  complete(outcome: 'SUCCESS' | 'CACHE_HIT' = 'SUCCESS'): void {
+    this.#settle(outcome);
     this.#handler.complete();
   }
 
-  fail(error: InferenceServerError, outcome: Exclude<Outcome, 'SUCCESS'>): void {
+  fail(error: InferenceServerError, outcome: Exclude<Outcome, 'SUCCESS' | 'CACHE_HIT'>): void {
     this.#settle(outcome);
     this.#handler.fail(error);
   }
