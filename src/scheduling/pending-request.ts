@@ -1,6 +1,10 @@
 import { type InferenceServerError, internal } from '../errors.js';
 import type { InferenceRequest } from '../inference/infer-request.js';
-import type { InferenceResponse, ResponseHandler } from '../inference/infer-response.js';
+import type {
+  InferenceHandle,
+  InferenceResponse,
+  ResponseHandler,
+} from '../inference/infer-response.js';
 import type { Outcome } from '../inference/outcome.js';
 import type { RequestTiming } from '../inference/request-timing.js';
 import type { Tensor } from '../inference/tensor.js';
@@ -17,7 +21,7 @@ import type { Tensor } from '../inference/tensor.js';
 export type PendingState = 'queued' | 'executing' | 'settled';
 
 /** A request between its arrival and its end, as schedulers and executors pass it on. */
-export class PendingRequest {
+export class PendingRequest implements InferenceHandle {
   readonly request: InferenceRequest;
   /** Rows that this request adds to a batch; 1 for a model that does not batch. */
   readonly rows: number;
@@ -29,8 +33,9 @@ export class PendingRequest {
   isCancelled = false;
   /** Called once when the client cancels while the request is owned by a scheduler or executor. */
   onCancel: (() => void) | undefined = undefined;
-  /** Set by the caller of `infer` while a slow reader holds a decoupled model back. */
+  /** True while a slow reader holds a decoupled model back. */
   isPaused = false;
+  /** Called when `isPaused` has changed while the request is executing. */
   onFlow: (() => void) | undefined = undefined;
 
   readonly #handler: ResponseHandler;
@@ -72,6 +77,20 @@ export class PendingRequest {
     if (this.state === 'settled' || this.isCancelled) return;
     this.isCancelled = true;
     this.onCancel?.();
+  }
+
+  pause(): void {
+    this.#setPaused(true);
+  }
+
+  resume(): void {
+    this.#setPaused(false);
+  }
+
+  #setPaused(isPaused: boolean): void {
+    if (this.state === 'settled' || this.isPaused === isPaused) return;
+    this.isPaused = isPaused;
+    this.onFlow?.();
   }
 
   #settle(outcome: Outcome): void {

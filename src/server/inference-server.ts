@@ -23,7 +23,7 @@ export interface InferenceServer {
   modelConfig(name: string, version: string): ModelConfig;
   /** `name` '' is all models. */
   statistics(name: string, version: string): readonly ModelStatistics[];
-  repositoryIndex(isReadyOnly: boolean): readonly RepositoryIndexEntry[];
+  repositoryIndex(isReadyOnly: boolean): Promise<readonly RepositoryIndexEntry[]>;
   /** Resolves when the model is READY; rejects when the load failed. */
   loadModel(name: string, override: LoadOverride): Promise<void>;
   /** Resolves at once; running requests finish. */
