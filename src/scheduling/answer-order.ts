@@ -1,23 +1,23 @@
-import type { InferenceServerError } from "../errors.js";
-import type { InferenceResponse } from "../inference/infer-response.js";
-import type { Outcome } from "../inference/outcome.js";
-import type { PendingRequest } from "./pending-request.js";
-import { relayRequest } from "./relayed-request.js";
+import type { InferenceServerError } from '../errors.js';
+import type { InferenceResponse } from '../inference/infer-response.js';
+import type { Outcome } from '../inference/outcome.js';
+import type { PendingRequest } from './pending-request.js';
+import { relayRequest } from './relayed-request.js';
 
 type End =
-	| { readonly kind: "open" }
-	| { readonly kind: "completed" }
-	| {
-			readonly kind: "failed";
-			readonly error: InferenceServerError;
-			readonly outcome: FailedOutcome;
-	  };
-type FailedOutcome = Exclude<Outcome, "SUCCESS" | "CACHE_HIT">;
+  | { readonly kind: 'open' }
+  | { readonly kind: 'completed' }
+  | {
+      readonly kind: 'failed';
+      readonly error: InferenceServerError;
+      readonly outcome: FailedOutcome;
+    };
+type FailedOutcome = Exclude<Outcome, 'SUCCESS' | 'CACHE_HIT'>;
 
 interface Turn {
-	readonly origin: PendingRequest;
-	readonly held: InferenceResponse[];
-	end: End;
+  readonly origin: PendingRequest;
+  readonly held: InferenceResponse[];
+  end: End;
 }
 
 /**
@@ -30,50 +30,46 @@ interface Turn {
  * ```
  */
 export class AnswerOrder {
-	readonly #turns: Turn[] = [];
+  readonly #turns: Turn[] = [];
 
-	/** The request to run in the place of `origin`. */
-	follow(origin: PendingRequest): PendingRequest {
-		const turn: Turn = { origin, held: [], end: { kind: "open" } };
-		this.#turns.push(turn);
-		let failedOutcome: FailedOutcome = "OTHER";
-		return relayRequest(
-			origin,
-			origin.modelInputs,
-			{
-				respond: (response) => {
-					if (this.#turns[0] === turn) origin.respond(response);
-					else turn.held.push(response);
-				},
-				complete: () => {
-					this.#end(turn, { kind: "completed" });
-				},
-				fail: (error) => {
-					this.#end(turn, { kind: "failed", error, outcome: failedOutcome });
-				},
-			},
-			(_, outcome) => {
-				if (outcome !== "SUCCESS" && outcome !== "CACHE_HIT")
-					failedOutcome = outcome;
-			},
-		);
-	}
+  /** The request to run in the place of `origin`. */
+  follow(origin: PendingRequest): PendingRequest {
+    const turn: Turn = { origin, held: [], end: { kind: 'open' } };
+    this.#turns.push(turn);
+    let failedOutcome: FailedOutcome = 'OTHER';
+    return relayRequest(
+      origin,
+      origin.modelInputs,
+      {
+        respond: (response) => {
+          if (this.#turns[0] === turn) origin.respond(response);
+          else turn.held.push(response);
+        },
+        complete: () => {
+          this.#end(turn, { kind: 'completed' });
+        },
+        fail: (error) => {
+          this.#end(turn, { kind: 'failed', error, outcome: failedOutcome });
+        },
+      },
+      (_, outcome) => {
+        if (outcome !== 'SUCCESS' && outcome !== 'CACHE_HIT') failedOutcome = outcome;
+      },
+    );
+  }
 
-	#end(ended: Turn, end: End): void {
-		ended.end = end;
-		for (let turn = this.#turns[0]; turn !== undefined; turn = this.#turns[0]) {
-			for (const response of turn.held.splice(0)) turn.origin.respond(response);
-			if (turn.end.kind === "open") return;
-			this.#turns.shift();
-			settle(turn.origin, turn.end);
-		}
-	}
+  #end(ended: Turn, end: End): void {
+    ended.end = end;
+    for (let turn = this.#turns[0]; turn !== undefined; turn = this.#turns[0]) {
+      for (const response of turn.held.splice(0)) turn.origin.respond(response);
+      if (turn.end.kind === 'open') return;
+      this.#turns.shift();
+      settle(turn.origin, turn.end);
+    }
+  }
 }
 
-function settle(
-	origin: PendingRequest,
-	end: Exclude<End, { kind: "open" }>,
-): void {
-	if (end.kind === "completed") origin.complete();
-	else origin.fail(end.error, end.outcome);
+function settle(origin: PendingRequest, end: Exclude<End, { kind: 'open' }>): void {
+  if (end.kind === 'completed') origin.complete();
+  else origin.fail(end.error, end.outcome);
 }

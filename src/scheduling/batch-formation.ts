@@ -1,5 +1,5 @@
-import type { QueuedRequest } from "./request-list.js";
-import type { BatchSizeOptions } from "./scheduling-options.js";
+import type { QueuedRequest } from './request-list.js';
+import type { BatchSizeOptions } from './scheduling-options.js';
 
 /*
  * Which of the waiting requests run now. The queue is read from its head, in the order in which it
@@ -23,64 +23,57 @@ import type { BatchSizeOptions } from "./scheduling-options.js";
 
 /** Waiting requests in the order of service. */
 export interface QueueView {
-	first(): QueuedRequest | undefined;
-	after(entry: QueuedRequest): QueuedRequest | undefined;
+  first(): QueuedRequest | undefined;
+  after(entry: QueuedRequest): QueuedRequest | undefined;
 }
 
 export interface BatchDecision {
-	/** How many requests from the head run now; 0 is none. */
-	readonly requests: number;
-	/** With 0 requests: when to look again if nothing changes before; Infinity is never. */
-	readonly waitUntilNs: number;
+  /** How many requests from the head run now; 0 is none. */
+  readonly requests: number;
+  /** With 0 requests: when to look again if nothing changes before; Infinity is never. */
+  readonly waitUntilNs: number;
 }
 
 /** Pure: decides from the queue, the options and the time alone. */
 export function formBatch(
-	queue: QueueView,
-	options: BatchSizeOptions,
-	nowNs: number,
+  queue: QueueView,
+  options: BatchSizeOptions,
+  nowNs: number,
 ): BatchDecision {
-	const { batchSizeMax, preferredBatchSizes, queueDelayNs } = options;
-	const largestPreferred =
-		preferredBatchSizes[preferredBatchSizes.length - 1] ?? batchSizeMax;
-	let rows = 0;
-	let requests = 0;
-	let requestsAtPreferred = 0;
-	let oldestNs = Number.POSITIVE_INFINITY;
-	let batchKey = "";
-	let canGrow = true;
-	for (
-		let entry = queue.first();
-		entry !== undefined;
-		entry = queue.after(entry)
-	) {
-		const rowsWithIt = rows + entry.pending.rows;
-		if (requests === 0) {
-			batchKey = entry.batchKey;
-		} else {
-			if (rowsWithIt > largestPreferred && requestsAtPreferred === 0) {
-				requestsAtPreferred = requests;
-			}
-			if (rowsWithIt > batchSizeMax || entry.batchKey !== batchKey) {
-				canGrow = false;
-				break;
-			}
-		}
-		rows = rowsWithIt;
-		requests += 1;
-		if (entry.enqueuedNs < oldestNs) oldestNs = entry.enqueuedNs;
-		if (preferredBatchSizes.includes(rows)) requestsAtPreferred = requests;
-		if (rows >= batchSizeMax) break;
-	}
-	if (requests === 0)
-		return { requests: 0, waitUntilNs: Number.POSITIVE_INFINITY };
-	const waitUntilNs = oldestNs + queueDelayNs;
-	const isDelayOver = queueDelayNs > 0 && nowNs >= waitUntilNs;
-	if (requestsAtPreferred > 0 && !isDelayOver) {
-		return { requests: requestsAtPreferred, waitUntilNs };
-	}
-	const isComplete = !canGrow || rows >= largestPreferred;
-	if (isComplete || isDelayOver || queueDelayNs === 0)
-		return { requests, waitUntilNs };
-	return { requests: 0, waitUntilNs };
+  const { batchSizeMax, preferredBatchSizes, queueDelayNs } = options;
+  const largestPreferred = preferredBatchSizes[preferredBatchSizes.length - 1] ?? batchSizeMax;
+  let rows = 0;
+  let requests = 0;
+  let requestsAtPreferred = 0;
+  let oldestNs = Number.POSITIVE_INFINITY;
+  let batchKey = '';
+  let canGrow = true;
+  for (let entry = queue.first(); entry !== undefined; entry = queue.after(entry)) {
+    const rowsWithIt = rows + entry.pending.rows;
+    if (requests === 0) {
+      batchKey = entry.batchKey;
+    } else {
+      if (rowsWithIt > largestPreferred && requestsAtPreferred === 0) {
+        requestsAtPreferred = requests;
+      }
+      if (rowsWithIt > batchSizeMax || entry.batchKey !== batchKey) {
+        canGrow = false;
+        break;
+      }
+    }
+    rows = rowsWithIt;
+    requests += 1;
+    if (entry.enqueuedNs < oldestNs) oldestNs = entry.enqueuedNs;
+    if (preferredBatchSizes.includes(rows)) requestsAtPreferred = requests;
+    if (rows >= batchSizeMax) break;
+  }
+  if (requests === 0) return { requests: 0, waitUntilNs: Number.POSITIVE_INFINITY };
+  const waitUntilNs = oldestNs + queueDelayNs;
+  const isDelayOver = queueDelayNs > 0 && nowNs >= waitUntilNs;
+  if (requestsAtPreferred > 0 && !isDelayOver) {
+    return { requests: requestsAtPreferred, waitUntilNs };
+  }
+  const isComplete = !canGrow || rows >= largestPreferred;
+  if (isComplete || isDelayOver || queueDelayNs === 0) return { requests, waitUntilNs };
+  return { requests: 0, waitUntilNs };
 }

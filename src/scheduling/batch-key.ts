@@ -1,5 +1,5 @@
-import type { Tensor } from "../inference/tensor.js";
-import type { DynamicBatchingOptions } from "./scheduling-options.js";
+import type { Tensor } from '../inference/tensor.js';
+import type { DynamicBatchingOptions } from './scheduling-options.js';
 
 /** Text that is equal for two requests exactly if they may share a batch. */
 export type BatchKeyOf = (inputs: readonly Tensor[]) => string;
@@ -10,25 +10,25 @@ export type BatchKeyOf = (inputs: readonly Tensor[]) => string;
  * configuration) of the inputs that are variable, and which of the optional inputs are there.
  */
 export function batchKeyOf(
-	options: Pick<DynamicBatchingOptions, "shapedInputs" | "optionalInputs">,
+  options: Pick<DynamicBatchingOptions, 'shapedInputs' | 'optionalInputs'>,
 ): BatchKeyOf {
-	const { shapedInputs, optionalInputs } = options;
-	if (shapedInputs.length === 0 && optionalInputs.length === 0) return () => "";
-	return (inputs) => {
-		let key = "";
-		for (const name of shapedInputs) {
-			const input = inputs.find((candidate) => candidate.name === name);
-			key += input === undefined ? "-;" : `${innerShape(input.shape)};`;
-		}
-		for (const name of optionalInputs) {
-			key += inputs.some((candidate) => candidate.name === name) ? "1" : "0";
-		}
-		return key;
-	};
+  const { shapedInputs, optionalInputs } = options;
+  if (shapedInputs.length === 0 && optionalInputs.length === 0) return () => '';
+  return (inputs) => {
+    let key = '';
+    for (const name of shapedInputs) {
+      const input = inputs.find((candidate) => candidate.name === name);
+      key += input === undefined ? '-;' : `${innerShape(input.shape)};`;
+    }
+    for (const name of optionalInputs) {
+      key += inputs.some((candidate) => candidate.name === name) ? '1' : '0';
+    }
+    return key;
+  };
 }
 
 function innerShape(shape: readonly number[]): string {
-	let text = "";
-	for (let axis = 1; axis < shape.length; axis += 1) text += `${shape[axis]},`;
-	return text;
+  let text = '';
+  for (let axis = 1; axis < shape.length; axis += 1) text += `${shape[axis]},`;
+  return text;
 }

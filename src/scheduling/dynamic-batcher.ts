@@ -1,17 +1,14 @@
-import type { Clock } from "../clock.js";
-import { cancelled, unavailable } from "../errors.js";
-import { Alarm } from "./alarm.js";
-import { AnswerOrder } from "./answer-order.js";
-import { formBatch } from "./batch-formation.js";
-import { type BatchKeyOf, batchKeyOf } from "./batch-key.js";
-import { InFlightRequests } from "./in-flight-requests.js";
-import type { PendingRequest } from "./pending-request.js";
-import { RequestQueue, requestIdPrefix } from "./request-queue.js";
-import type { BatchExecutor, Scheduler } from "./scheduler.js";
-import type {
-	BatchSizeOptions,
-	DynamicBatchingOptions,
-} from "./scheduling-options.js";
+import type { Clock } from '../clock.js';
+import { cancelled, unavailable } from '../errors.js';
+import { Alarm } from './alarm.js';
+import { AnswerOrder } from './answer-order.js';
+import { formBatch } from './batch-formation.js';
+import { type BatchKeyOf, batchKeyOf } from './batch-key.js';
+import { InFlightRequests } from './in-flight-requests.js';
+import type { PendingRequest } from './pending-request.js';
+import { RequestQueue, requestIdPrefix } from './request-queue.js';
+import type { BatchExecutor, Scheduler } from './scheduler.js';
+import type { BatchSizeOptions, DynamicBatchingOptions } from './scheduling-options.js';
 
 /*
  *   event \ state   | open                          | draining                  | destroyed
@@ -38,143 +35,130 @@ export const lookAtOnce: LookPolicy = (look) => look();
 
 /** `setImmediate` runs after the poll phase: all sockets that were readable have been read. */
 export const lookAfterArrivals: LookPolicy = (look) => {
-	setImmediate(look);
+  setImmediate(look);
 };
 
 /** Gathers requests of one model into batches, by {@link formBatch}'s rules. */
 export class DynamicBatcher implements Scheduler {
-	readonly #options: DynamicBatchingOptions;
-	readonly #executor: BatchExecutor;
-	readonly #clock: Clock;
-	readonly #lookPolicy: LookPolicy;
-	readonly #queue: RequestQueue;
-	readonly #batchKeyOf: BatchKeyOf;
-	readonly #inFlight = new InFlightRequests();
-	readonly #answerOrder: AnswerOrder | undefined;
-	readonly #alarm: Alarm;
-	#batchOptions: BatchSizeOptions;
-	#state: "open" | "draining" | "destroyed" = "open";
-	#isLookDue = false;
+  readonly #options: DynamicBatchingOptions;
+  readonly #executor: BatchExecutor;
+  readonly #clock: Clock;
+  readonly #lookPolicy: LookPolicy;
+  readonly #queue: RequestQueue;
+  readonly #batchKeyOf: BatchKeyOf;
+  readonly #inFlight = new InFlightRequests();
+  readonly #answerOrder: AnswerOrder | undefined;
+  readonly #alarm: Alarm;
+  #batchOptions: BatchSizeOptions;
+  #state: 'open' | 'draining' | 'destroyed' = 'open';
+  #isLookDue = false;
 
-	constructor(
-		options: DynamicBatchingOptions,
-		executor: BatchExecutor,
-		clock: Clock,
-		lookPolicy: LookPolicy,
-	) {
-		this.#options = options;
-		this.#batchOptions = options.batch;
-		this.#executor = executor;
-		this.#clock = clock;
-		this.#lookPolicy = lookPolicy;
-		this.#queue = new RequestQueue(options.queue);
-		this.#batchKeyOf = batchKeyOf(options);
-		this.#answerOrder = options.preservesOrdering
-			? new AnswerOrder()
-			: undefined;
-		this.#alarm = new Alarm(clock, () => this.#look());
-		executor.onIdle(() => this.#look());
-	}
+  constructor(
+    options: DynamicBatchingOptions,
+    executor: BatchExecutor,
+    clock: Clock,
+    lookPolicy: LookPolicy,
+  ) {
+    this.#options = options;
+    this.#batchOptions = options.batch;
+    this.#executor = executor;
+    this.#clock = clock;
+    this.#lookPolicy = lookPolicy;
+    this.#queue = new RequestQueue(options.queue);
+    this.#batchKeyOf = batchKeyOf(options);
+    this.#answerOrder = options.preservesOrdering ? new AnswerOrder() : undefined;
+    this.#alarm = new Alarm(clock, () => this.#look());
+    executor.onIdle(() => this.#look());
+  }
 
-	get queuedRequests(): number {
-		return this.#queue.size;
-	}
+  get queuedRequests(): number {
+    return this.#queue.size;
+  }
 
-	get inFlightRequests(): number {
-		return this.#inFlight.count;
-	}
+  get inFlightRequests(): number {
+    return this.#inFlight.count;
+  }
 
-	enqueue(pending: PendingRequest): void {
-		if (this.#state !== "open") {
-			throw unavailable(
-				`${requestIdPrefix(pending)}model '${this.#options.modelName}' is stopping and takes no new requests`,
-			);
-		}
-		// What has timed out, or could have started already, must not cost a newcomer its place.
-		if (this.#queue.isFullFor(pending)) this.#look();
-		const nowNs = this.#clock.nowNs();
-		const entry = this.#queue.enqueue(
-			pending,
-			this.#batchKeyOf(pending.modelInputs),
-			nowNs,
-		);
-		this.#inFlight.accept(pending);
-		pending.timing.queueStartNs = nowNs;
-		pending.onCancel = () => {
-			this.#queue.remove(entry);
-			pending.fail(cancelled("request was cancelled"), "CANCELED");
-			this.#look();
-		};
-		if (pending.isCancelled) {
-			pending.onCancel();
-			return;
-		}
-		if (entry.deadlineNs !== Number.POSITIVE_INFINITY)
-			this.#alarm.wakeBy(entry.deadlineNs);
-		if (this.#executor.idleInstances > 0) this.#lookLater();
-	}
+  enqueue(pending: PendingRequest): void {
+    if (this.#state !== 'open') {
+      throw unavailable(
+        `${requestIdPrefix(pending)}model '${this.#options.modelName}' is stopping and takes no new requests`,
+      );
+    }
+    // What has timed out, or could have started already, must not cost a newcomer its place.
+    if (this.#queue.isFullFor(pending)) this.#look();
+    const nowNs = this.#clock.nowNs();
+    const entry = this.#queue.enqueue(pending, this.#batchKeyOf(pending.modelInputs), nowNs);
+    this.#inFlight.accept(pending);
+    pending.timing.queueStartNs = nowNs;
+    pending.onCancel = () => {
+      this.#queue.remove(entry);
+      pending.fail(cancelled('request was cancelled'), 'CANCELED');
+      this.#look();
+    };
+    if (pending.isCancelled) {
+      pending.onCancel();
+      return;
+    }
+    if (entry.deadlineNs !== Number.POSITIVE_INFINITY) this.#alarm.wakeBy(entry.deadlineNs);
+    if (this.#executor.idleInstances > 0) this.#lookLater();
+  }
 
-	drain(): Promise<void> {
-		if (this.#state === "open") {
-			this.#state = "draining";
-			// Nothing more can join: waiting for company is pointless.
-			this.#batchOptions = { ...this.#batchOptions, queueDelayNs: 0 };
-			this.#look();
-		}
-		return this.#inFlight.whenEmpty();
-	}
+  drain(): Promise<void> {
+    if (this.#state === 'open') {
+      this.#state = 'draining';
+      // Nothing more can join: waiting for company is pointless.
+      this.#batchOptions = { ...this.#batchOptions, queueDelayNs: 0 };
+      this.#look();
+    }
+    return this.#inFlight.whenEmpty();
+  }
 
-	destroy(): void {
-		this.#state = "destroyed";
-		this.#alarm.clear();
-		for (const pending of this.#queue.take(this.#queue.size)) {
-			pending.fail(
-				unavailable(
-					`model '${this.#options.modelName}' was stopped before the request ran`,
-				),
-				"OTHER",
-			);
-		}
-	}
+  destroy(): void {
+    this.#state = 'destroyed';
+    this.#alarm.clear();
+    for (const pending of this.#queue.take(this.#queue.size)) {
+      pending.fail(
+        unavailable(`model '${this.#options.modelName}' was stopped before the request ran`),
+        'OTHER',
+      );
+    }
+  }
 
-	#lookLater(): void {
-		if (this.#isLookDue) return;
-		this.#isLookDue = true;
-		this.#lookPolicy(() => {
-			this.#isLookDue = false;
-			this.#look();
-		});
-	}
+  #lookLater(): void {
+    if (this.#isLookDue) return;
+    this.#isLookDue = true;
+    this.#lookPolicy(() => {
+      this.#isLookDue = false;
+      this.#look();
+    });
+  }
 
-	#look(): void {
-		if (this.#queue.size === 0 || this.#state === "destroyed") return;
-		const nowNs = this.#clock.nowNs();
-		if (this.#queue.nextDeadlineNs() <= nowNs) this.#queue.expire(nowNs);
-		let wakeByNs = Number.POSITIVE_INFINITY;
-		while (this.#executor.idleInstances > 0) {
-			const { requests, waitUntilNs } = formBatch(
-				this.#queue,
-				this.#batchOptions,
-				nowNs,
-			);
-			if (requests === 0) {
-				wakeByNs = waitUntilNs;
-				break;
-			}
-			this.#run(this.#queue.take(requests));
-		}
-		this.#alarm.wakeBy(Math.min(wakeByNs, this.#queue.nextDeadlineNs()));
-	}
+  #look(): void {
+    if (this.#queue.size === 0 || this.#state === 'destroyed') return;
+    const nowNs = this.#clock.nowNs();
+    if (this.#queue.nextDeadlineNs() <= nowNs) this.#queue.expire(nowNs);
+    let wakeByNs = Number.POSITIVE_INFINITY;
+    while (this.#executor.idleInstances > 0) {
+      const { requests, waitUntilNs } = formBatch(this.#queue, this.#batchOptions, nowNs);
+      if (requests === 0) {
+        wakeByNs = waitUntilNs;
+        break;
+      }
+      this.#run(this.#queue.take(requests));
+    }
+    this.#alarm.wakeBy(Math.min(wakeByNs, this.#queue.nextDeadlineNs()));
+  }
 
-	#run(batch: PendingRequest[]): void {
-		for (const pending of batch) pending.state = "executing";
-		const order = this.#answerOrder;
-		if (order === undefined) {
-			this.#executor.execute(batch);
-			return;
-		}
-		const followed = batch.map((pending) => order.follow(pending));
-		for (const pending of followed) pending.state = "executing";
-		this.#executor.execute(followed);
-	}
+  #run(batch: PendingRequest[]): void {
+    for (const pending of batch) pending.state = 'executing';
+    const order = this.#answerOrder;
+    if (order === undefined) {
+      this.#executor.execute(batch);
+      return;
+    }
+    const followed = batch.map((pending) => order.follow(pending));
+    for (const pending of followed) pending.state = 'executing';
+    this.#executor.execute(followed);
+  }
 }

@@ -1,35 +1,35 @@
-import type { PendingRequest } from "./pending-request.js";
+import type { PendingRequest } from './pending-request.js';
 
 /** Counts what a scheduler accepted and has not seen settle, and tells when all of it has. */
 export class InFlightRequests {
-	#count = 0;
-	#waiting: (() => void)[] = [];
-	/** Shared by all requests: no closure a request. */
-	readonly #onEnd = (): void => {
-		this.#count -= 1;
-		if (this.#count === 0) this.#wake();
-	};
+  #count = 0;
+  #waiting: (() => void)[] = [];
+  /** Shared by all requests: no closure a request. */
+  readonly #onEnd = (): void => {
+    this.#count -= 1;
+    if (this.#count === 0) this.#wake();
+  };
 
-	get count(): number {
-		return this.#count;
-	}
+  get count(): number {
+    return this.#count;
+  }
 
-	accept(pending: PendingRequest): void {
-		this.#count += 1;
-		pending.onEnd = this.#onEnd;
-	}
+  accept(pending: PendingRequest): void {
+    this.#count += 1;
+    pending.onEnd = this.#onEnd;
+  }
 
-	/** Resolves when nothing is in flight; at once where nothing is. */
-	whenEmpty(): Promise<void> {
-		if (this.#count === 0) return Promise.resolve();
-		return new Promise((resolve) => {
-			this.#waiting.push(resolve);
-		});
-	}
+  /** Resolves when nothing is in flight; at once where nothing is. */
+  whenEmpty(): Promise<void> {
+    if (this.#count === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#waiting.push(resolve);
+    });
+  }
 
-	#wake(): void {
-		const waiting = this.#waiting;
-		this.#waiting = [];
-		for (const resolve of waiting) resolve();
-	}
+  #wake(): void {
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const resolve of waiting) resolve();
+  }
 }

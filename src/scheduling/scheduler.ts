@@ -1,26 +1,26 @@
-import type { PendingRequest } from "./pending-request.js";
+import type { PendingRequest } from './pending-request.js';
 
 /**
  * Decides when, and together with what, a request runs. It owns a request from `enqueue` until it
  * hands it to its executor or fails it, and never drops one.
  */
 export interface Scheduler {
-	/**
-	 * Takes ownership. Throws `InferenceServerError` where the request is refused at the door
-	 * (queue full, sequence rules, stopping): then the caller still owns it.
-	 */
-	enqueue(pending: PendingRequest): void;
-	/** Accepted and not yet executing. */
-	readonly queuedRequests: number;
-	/** Accepted and not yet settled. */
-	readonly inFlightRequests: number;
-	/**
-	 * Refuses what comes from now on and resolves when everything accepted has settled.
-	 * Sequences under way may go on until then.
-	 */
-	drain(): Promise<void>;
-	/** Fails everything still queued with UNAVAILABLE and stops all timers. */
-	destroy(): void;
+  /**
+   * Takes ownership. Throws `InferenceServerError` where the request is refused at the door
+   * (queue full, sequence rules, stopping): then the caller still owns it.
+   */
+  enqueue(pending: PendingRequest): void;
+  /** Accepted and not yet executing. */
+  readonly queuedRequests: number;
+  /** Accepted and not yet settled. */
+  readonly inFlightRequests: number;
+  /**
+   * Refuses what comes from now on and resolves when everything accepted has settled.
+   * Sequences under way may go on until then.
+   */
+  drain(): Promise<void>;
+  /** Fails everything still queued with UNAVAILABLE and stops all timers. */
+  destroy(): void;
 }
 
 /**
@@ -28,13 +28,13 @@ export interface Scheduler {
  * an executor never queues.
  */
 export interface BatchExecutor {
-	/** Instances that could take a batch now. */
-	readonly idleInstances: number;
-	/**
-	 * Runs `batch` on an idle instance, taking ownership of its requests: each is completed or
-	 * failed by the executor. Call only while `idleInstances > 0`.
-	 */
-	execute(batch: readonly PendingRequest[]): void;
-	/** `listener` is called when an instance has become idle. One listener; set once. */
-	onIdle(listener: () => void): void;
+  /** Instances that could take a batch now. */
+  readonly idleInstances: number;
+  /**
+   * Runs `batch` on an idle instance, taking ownership of its requests: each is completed or
+   * failed by the executor. Call only while `idleInstances > 0`.
+   */
+  execute(batch: readonly PendingRequest[]): void;
+  /** `listener` is called when an instance has become idle. One listener; set once. */
+  onIdle(listener: () => void): void;
 }

@@ -1,94 +1,93 @@
-import { describe, expect, it } from "vitest";
-import { DirectScheduler } from "../../src/scheduling/direct-scheduler.js";
-import { FakeClock } from "../support/fake-clock.js";
-import { FakeExecutor } from "../support/fake-executor.js";
-import { observedRequest } from "../support/pending-requests.js";
+import { describe, expect, it } from 'vitest';
+import { DirectScheduler } from '../../src/scheduling/direct-scheduler.js';
+import { FakeClock } from '../support/fake-clock.js';
+import { FakeExecutor } from '../support/fake-executor.js';
+import { observedRequest } from '../support/pending-requests.js';
 
 function setUp(instances: number) {
-	const clock = new FakeClock();
-	const executor = new FakeExecutor(instances);
-	const scheduler = new DirectScheduler("m", executor, clock);
-	const send = (id: string, rows = 1) => {
-		const observed = observedRequest({ id }, rows);
-		scheduler.enqueue(observed.pending);
-		return observed;
-	};
-	const ranIds = () =>
-		executor.batches.map((batch) => batch.map(({ request }) => request.id));
-	return { clock, executor, scheduler, send, ranIds };
+  const clock = new FakeClock();
+  const executor = new FakeExecutor(instances);
+  const scheduler = new DirectScheduler('m', executor, clock);
+  const send = (id: string, rows = 1) => {
+    const observed = observedRequest({ id }, rows);
+    scheduler.enqueue(observed.pending);
+    return observed;
+  };
+  const ranIds = () => executor.batches.map((batch) => batch.map(({ request }) => request.id));
+  return { clock, executor, scheduler, send, ranIds };
 }
 
-describe("DirectScheduler", () => {
-	it("runs each request alone and in order, as instances become free", () => {
-		const { executor, scheduler, send, ranIds } = setUp(2);
-		for (const id of ["a", "b", "c", "d"]) send(id, 3);
-		expect(ranIds()).toEqual([["a"], ["b"]]);
-		expect(scheduler.queuedRequests).toBe(2);
-		expect(scheduler.inFlightRequests).toBe(4);
-		executor.complete(1);
-		executor.complete(0);
-		expect(ranIds()).toEqual([["a"], ["b"], ["c"], ["d"]]);
-		expect(scheduler.queuedRequests).toBe(0);
-	});
+describe('DirectScheduler', () => {
+  it('runs each request alone and in order, as instances become free', () => {
+    const { executor, scheduler, send, ranIds } = setUp(2);
+    for (const id of ['a', 'b', 'c', 'd']) send(id, 3);
+    expect(ranIds()).toEqual([['a'], ['b']]);
+    expect(scheduler.queuedRequests).toBe(2);
+    expect(scheduler.inFlightRequests).toBe(4);
+    executor.complete(1);
+    executor.complete(0);
+    expect(ranIds()).toEqual([['a'], ['b'], ['c'], ['d']]);
+    expect(scheduler.queuedRequests).toBe(0);
+  });
 
-	it("stamps the arrival and marks what it hands over as executing", () => {
-		const { clock, send } = setUp(1);
-		clock.advanceMs(7);
-		const ran = send("a");
-		const waits = send("b");
-		expect(ran.pending.timing.queueStartNs).toBe(clock.nowNs());
-		expect(ran.pending.state).toBe("executing");
-		expect(waits.pending.state).toBe("queued");
-	});
+  it('stamps the arrival and marks what it hands over as executing', () => {
+    const { clock, send } = setUp(1);
+    clock.advanceMs(7);
+    const ran = send('a');
+    const waits = send('b');
+    expect(ran.pending.timing.queueStartNs).toBe(clock.nowNs());
+    expect(ran.pending.state).toBe('executing');
+    expect(waits.pending.state).toBe('queued');
+  });
 
-	it("drops a waiting request at once when its client cancels", () => {
-		const { executor, send, ranIds } = setUp(1);
-		send("a");
-		const gone = send("b");
-		send("c");
-		gone.pending.cancel();
-		expect(gone.end?.error?.code).toBe("CANCELLED");
-		expect(gone.end?.outcome).toBe("CANCELED");
-		executor.complete(0);
-		expect(ranIds()).toEqual([["a"], ["c"]]);
-	});
+  it('drops a waiting request at once when its client cancels', () => {
+    const { executor, send, ranIds } = setUp(1);
+    send('a');
+    const gone = send('b');
+    send('c');
+    gone.pending.cancel();
+    expect(gone.end?.error?.code).toBe('CANCELLED');
+    expect(gone.end?.outcome).toBe('CANCELED');
+    executor.complete(0);
+    expect(ranIds()).toEqual([['a'], ['c']]);
+  });
 
-	it("never runs a request that was cancelled before it arrived", () => {
-		const { scheduler, ranIds } = setUp(1);
-		const gone = observedRequest({ id: "a" });
-		gone.pending.cancel();
-		scheduler.enqueue(gone.pending);
-		expect(gone.end?.outcome).toBe("CANCELED");
-		expect(ranIds()).toEqual([]);
-	});
+  it('never runs a request that was cancelled before it arrived', () => {
+    const { scheduler, ranIds } = setUp(1);
+    const gone = observedRequest({ id: 'a' });
+    gone.pending.cancel();
+    scheduler.enqueue(gone.pending);
+    expect(gone.end?.outcome).toBe('CANCELED');
+    expect(ranIds()).toEqual([]);
+  });
 
-	it("drains: refuses newcomers, runs what waits, then resolves", async () => {
-		const { executor, scheduler, send } = setUp(1);
-		send("a");
-		const waits = send("b");
-		let isDrained = false;
-		const drained = scheduler.drain().then(() => {
-			isDrained = true;
-		});
-		expect(() => send("c")).toThrow(/^\[request id: c\] model 'm' is stopping/);
-		executor.complete(0);
-		await Promise.resolve();
-		expect(isDrained).toBe(false);
-		executor.complete(1);
-		await drained;
-		expect(waits.end?.outcome).toBe("SUCCESS");
-	});
+  it('drains: refuses newcomers, runs what waits, then resolves', async () => {
+    const { executor, scheduler, send } = setUp(1);
+    send('a');
+    const waits = send('b');
+    let isDrained = false;
+    const drained = scheduler.drain().then(() => {
+      isDrained = true;
+    });
+    expect(() => send('c')).toThrow(/^\[request id: c\] model 'm' is stopping/);
+    executor.complete(0);
+    await Promise.resolve();
+    expect(isDrained).toBe(false);
+    executor.complete(1);
+    await drained;
+    expect(waits.end?.outcome).toBe('SUCCESS');
+  });
 
-	it("destroyed: fails what waits with UNAVAILABLE and leaves what runs alone", () => {
-		const { executor, scheduler, send } = setUp(1);
-		const runs = send("a");
-		const waits = send("b");
-		scheduler.destroy();
-		scheduler.destroy();
-		expect(waits.end?.error?.code).toBe("UNAVAILABLE");
-		expect(runs.end).toBeUndefined();
-		executor.complete(0);
-		expect(runs.end?.outcome).toBe("SUCCESS");
-		expect(scheduler.inFlightRequests).toBe(0);
-	});
+  it('destroyed: fails what waits with UNAVAILABLE and leaves what runs alone', () => {
+    const { executor, scheduler, send } = setUp(1);
+    const runs = send('a');
+    const waits = send('b');
+    scheduler.destroy();
+    scheduler.destroy();
+    expect(waits.end?.error?.code).toBe('UNAVAILABLE');
+    expect(runs.end).toBeUndefined();
+    executor.complete(0);
+    expect(runs.end?.outcome).toBe('SUCCESS');
+    expect(scheduler.inFlightRequests).toBe(0);
+  });
 });

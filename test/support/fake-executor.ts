@@ -1,69 +1,67 @@
-import { internal } from "../../src/errors.js";
-import type { Tensor } from "../../src/inference/tensor.js";
-import type { PendingRequest } from "../../src/scheduling/pending-request.js";
-import type { BatchExecutor } from "../../src/scheduling/scheduler.js";
+import { internal } from '../../src/errors.js';
+import type { Tensor } from '../../src/inference/tensor.js';
+import type { PendingRequest } from '../../src/scheduling/pending-request.js';
+import type { BatchExecutor } from '../../src/scheduling/scheduler.js';
 
 /** Instances that run until a test ends them. */
 export class FakeExecutor implements BatchExecutor {
-	/** Every batch that was handed over, in order. */
-	readonly batches: (readonly PendingRequest[])[] = [];
-	readonly #running = new Map<number, readonly PendingRequest[]>();
-	readonly #instances: number;
-	#listener: () => void = () => {};
+  /** Every batch that was handed over, in order. */
+  readonly batches: (readonly PendingRequest[])[] = [];
+  readonly #running = new Map<number, readonly PendingRequest[]>();
+  readonly #instances: number;
+  #listener: () => void = () => {};
 
-	constructor(instances = 1) {
-		this.#instances = instances;
-	}
+  constructor(instances = 1) {
+    this.#instances = instances;
+  }
 
-	get idleInstances(): number {
-		return this.#instances - this.#running.size;
-	}
+  get idleInstances(): number {
+    return this.#instances - this.#running.size;
+  }
 
-	get runningBatches(): readonly number[] {
-		return [...this.#running.keys()];
-	}
+  get runningBatches(): readonly number[] {
+    return [...this.#running.keys()];
+  }
 
-	execute(batch: readonly PendingRequest[]): void {
-		if (this.idleInstances <= 0)
-			throw internal("execute without an idle instance");
-		if (batch.length === 0) throw internal("execute of an empty batch");
-		this.#running.set(this.batches.length, batch);
-		this.batches.push(batch);
-	}
+  execute(batch: readonly PendingRequest[]): void {
+    if (this.idleInstances <= 0) throw internal('execute without an idle instance');
+    if (batch.length === 0) throw internal('execute of an empty batch');
+    this.#running.set(this.batches.length, batch);
+    this.batches.push(batch);
+  }
 
-	onIdle(listener: () => void): void {
-		this.#listener = listener;
-	}
+  onIdle(listener: () => void): void {
+    this.#listener = listener;
+  }
 
-	/** Answers the batch with this index; `outputsOf` gives each request's outputs. */
-	complete(
-		index: number,
-		outputsOf: (pending: PendingRequest) => readonly Tensor[] = () => [],
-	): void {
-		for (const pending of this.#take(index)) {
-			pending.respond({
-				modelName: pending.request.modelName,
-				modelVersion: "1",
-				id: pending.request.id,
-				parameters: new Map(),
-				outputs: outputsOf(pending),
-			});
-			pending.complete();
-		}
-		this.#listener();
-	}
+  /** Answers the batch with this index; `outputsOf` gives each request's outputs. */
+  complete(
+    index: number,
+    outputsOf: (pending: PendingRequest) => readonly Tensor[] = () => [],
+  ): void {
+    for (const pending of this.#take(index)) {
+      pending.respond({
+        modelName: pending.request.modelName,
+        modelVersion: '1',
+        id: pending.request.id,
+        parameters: new Map(),
+        outputs: outputsOf(pending),
+      });
+      pending.complete();
+    }
+    this.#listener();
+  }
 
-	/** Fails the batch with this index, as an instance that died would. */
-	fail(index: number, message = "instance failed"): void {
-		for (const pending of this.#take(index))
-			pending.fail(internal(message), "BACKEND");
-		this.#listener();
-	}
+  /** Fails the batch with this index, as an instance that died would. */
+  fail(index: number, message = 'instance failed'): void {
+    for (const pending of this.#take(index)) pending.fail(internal(message), 'BACKEND');
+    this.#listener();
+  }
 
-	#take(index: number): readonly PendingRequest[] {
-		const batch = this.#running.get(index);
-		if (batch === undefined) throw internal(`batch ${index} is not running`);
-		this.#running.delete(index);
-		return batch;
-	}
+  #take(index: number): readonly PendingRequest[] {
+    const batch = this.#running.get(index);
+    if (batch === undefined) throw internal(`batch ${index} is not running`);
+    this.#running.delete(index);
+    return batch;
+  }
 }
