@@ -98,21 +98,6 @@ export class PendingRequest implements InferenceHandle {
     this.onFlow?.();
   }
 
-  /** Idempotent, like {@link resume}; both mean nothing for a model that is not decoupled. */
-  pause(): void {
-    this.#setPaused(true);
-  }
-
-  resume(): void {
-    this.#setPaused(false);
-  }
-
-  #setPaused(isPaused: boolean): void {
-    if (this.state === 'settled' || this.isPaused === isPaused) return;
-    this.isPaused = isPaused;
-    this.onFlow?.();
-  }
-
   #settle(outcome: Outcome): void {
     if (this.state === 'settled') throw internal('request settled twice; this is a bug');
     this.state = 'settled';
