@@ -1,0 +1,60 @@
+import type { Option } from './options-row.js';
+import { environmentName, optionGroups } from './options-table.js';
+
+const wrapColumns = 72;
+
+/** The text of `--help`. */
+export function formatHelp(programName: string): string {
+  const blocks = optionGroups.map(({ title, options }) =>
+    [`${title}:`, ...Object.values(options).map(formatOption)].join('\n'),
+  );
+  return [
+    `Usage: ${programName} [options]\n  --help\n\tPrint usage\n  --version\n\tPrint the version`,
+    ...blocks,
+    'Every option can be given as an environment variable: --http-port is NEREID_HTTP_PORT.\nOptions that may be given several times are separated by ; there. The command line wins.',
+    '',
+  ].join('\n\n');
+}
+
+function formatOption(option: Option<unknown>): string {
+  const form = option.form === '' ? '' : ` ${option.form}`;
+  const text =
+    option.defaultText === '' ? option.help : `${option.help} Default is ${option.defaultText}.`;
+  return [`  --${option.name}${form}`, ...wrap(text).map((line) => `\t${line}`)].join('\n');
+}
+
+/** The same table for the README, as Markdown. */
+export function formatOptionsMarkdown(): string {
+  return optionGroups
+    .map(({ title, options }) =>
+      [
+        `### ${title}`,
+        '',
+        '| option | variable | default | |',
+        '| --- | --- | --- | --- |',
+        ...Object.values(options).map(formatMarkdownRow),
+      ].join('\n'),
+    )
+    .join('\n\n');
+}
+
+function formatMarkdownRow(option: Option<unknown>): string {
+  const defaultText = option.defaultText === '' ? '' : `\`${option.defaultText}\``;
+  const help = option.help.replaceAll('|', '\\|').replaceAll('<', '&lt;');
+  return `| \`--${option.name}\` | \`${environmentName(option.name)}\` | ${defaultText} | ${help} |`;
+}
+
+function wrap(text: string): readonly string[] {
+  const lines: string[] = [];
+  let line = '';
+  for (const word of text.split(' ')) {
+    if (line !== '' && line.length + 1 + word.length > wrapColumns) {
+      lines.push(line);
+      line = word;
+    } else {
+      line = line === '' ? word : `${line} ${word}`;
+    }
+  }
+  lines.push(line);
+  return lines;
+}

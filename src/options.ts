@@ -1,0 +1,125 @@
+import type { GrpcCompressionLevel, HttpTransport } from './options-endpoints.js';
+import type { LogFormat, ModelControlMode } from './options-serving.js';
+import type {
+  AccessRestriction,
+  CacheOptions,
+  MetricFamilyOptions,
+  RateLimitResource,
+  RestrictedCategory,
+} from './options-settings.js';
+import type { TraceOptions } from './options-trace.js';
+
+/** Everything the server can be told at its start, checked, by component. Frozen. */
+export interface ServerOptions {
+  readonly id: string;
+  readonly lifetime: LifetimeOptions;
+  readonly limits: LimitOptions;
+  readonly log: LogOptions;
+  readonly repository: RepositoryOptions;
+  readonly execution: ExecutionOptions;
+  readonly http: HttpOptions;
+  readonly grpc: GrpcOptions;
+  readonly metrics: MetricsOptions;
+  readonly trace: TraceOptions;
+  /** Undefined where the server has no response cache. */
+  readonly cache: CacheOptions | undefined;
+  readonly rateLimit: RateLimitOptions;
+  /** Clients may register system shared memory. */
+  readonly isClientShmAllowed: boolean;
+  /** To be logged once: options that were accepted and do nothing. */
+  readonly warnings: readonly string[];
+}
+
+export interface LifetimeOptions {
+  readonly exitTimeoutSecs: number;
+  readonly shutdownDelaySecs: number;
+  /** End with exit code 1 where a model fails at start. */
+  readonly isExitOnError: boolean;
+  readonly isStrictReadiness: boolean;
+}
+
+export interface LimitOptions {
+  readonly inflightRequestsMax: number;
+  readonly inflightBytesMax: number;
+}
+
+export interface LogOptions {
+  readonly verboseLevel: number;
+  readonly isInfoLogged: boolean;
+  readonly isWarningLogged: boolean;
+  readonly isErrorLogged: boolean;
+  readonly format: LogFormat;
+  /** '' is the console. */
+  readonly file: string;
+}
+
+export interface RepositoryOptions {
+  /** At least one; each named once. */
+  readonly locations: readonly string[];
+  /** '' is a temporary folder. */
+  readonly cacheDirectory: string;
+  readonly controlMode: ModelControlMode;
+  readonly pollSecs: number;
+  /** Models to load at start in explicit mode; `*` alone is all. */
+  readonly startupModels: readonly string[];
+  /** '' is `config.pbtxt`. */
+  readonly configName: string;
+  readonly isAutoCompleteDisabled: boolean;
+  readonly isNamespacing: boolean;
+  readonly loadsMax: number;
+  readonly loadRetriesMax: number;
+}
+
+export interface ExecutionOptions {
+  /** 0 is no limit. */
+  readonly timeoutMs: number;
+  /** Backend → its settings; '' holds those for every backend. */
+  readonly backendConfig: ReadonlyMap<string, Readonly<Record<string, string>>>;
+}
+
+/** Files by path, checked to be readable. */
+export interface TlsOptions {
+  readonly certFile: string;
+  readonly keyFile: string;
+  /** '' does not ask clients for a certificate. */
+  readonly clientRootFile: string;
+}
+
+interface EndpointOptions {
+  readonly isAllowed: boolean;
+  readonly address: string;
+  readonly port: number;
+}
+
+interface InferenceEndpointOptions extends EndpointOptions {
+  readonly isPortReused: boolean;
+  /** Header names that become request parameters. */
+  readonly headerForwardPattern: RegExp | undefined;
+  readonly restrictions: ReadonlyMap<RestrictedCategory, AccessRestriction>;
+  readonly tls: TlsOptions | undefined;
+}
+
+export interface HttpOptions extends InferenceEndpointOptions {
+  readonly transport: HttpTransport;
+  readonly bodyBytesMax: number;
+  readonly isMetricsAllowed: boolean;
+}
+
+export interface GrpcOptions extends InferenceEndpointOptions {
+  readonly compressionLevel: GrpcCompressionLevel;
+  readonly keepaliveTimeMs: number;
+  readonly keepaliveTimeoutMs: number;
+  readonly connectionAgeMaxMs: number | undefined;
+  readonly connectionAgeGraceMs: number | undefined;
+}
+
+export interface MetricsOptions extends EndpointOptions {
+  readonly isCpuAllowed: boolean;
+  readonly intervalMs: number;
+  readonly families: MetricFamilyOptions;
+}
+
+export interface RateLimitOptions {
+  readonly isEnabled: boolean;
+  readonly resources: readonly RateLimitResource[];
+}
