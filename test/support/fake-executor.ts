@@ -7,6 +7,8 @@ import type { BatchExecutor } from '../../src/scheduling/scheduler.js';
 export class FakeExecutor implements BatchExecutor {
   /** Every batch that was handed over, in order. */
   readonly batches: (readonly PendingRequest[])[] = [];
+  /** Called for each batch as it starts. */
+  onBatch: (batch: readonly PendingRequest[]) => void = () => {};
   readonly #running = new Map<number, readonly PendingRequest[]>();
   readonly #instances: number;
   #listener: () => void = () => {};
@@ -28,6 +30,7 @@ export class FakeExecutor implements BatchExecutor {
     if (batch.length === 0) throw internal('execute of an empty batch');
     this.#running.set(this.batches.length, batch);
     this.batches.push(batch);
+    this.onBatch(batch);
   }
 
   onIdle(listener: () => void): void {
