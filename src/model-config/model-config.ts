@@ -27,7 +27,9 @@ export interface ModelConfig {
   model_warmup: ModelWarmup[];
   model_operations?: { op_library_filename: string[] };
   model_transaction_policy?: { decoupled: boolean };
-  model_repository_agents?: { agents: { name: string; parameters: Record<string, string> }[] };
+  model_repository_agents?: {
+    agents: { name: string; parameters: Record<string, string> }[];
+  };
   response_cache?: { enable: boolean };
   model_metrics?: { metric_control: MetricControl[] };
 }
@@ -141,7 +143,10 @@ export interface SequenceState {
 }
 
 export interface ModelSequenceBatching {
-  direct?: { max_queue_delay_microseconds: number; minimum_slot_utilization: number };
+  direct?: {
+    max_queue_delay_microseconds: number;
+    minimum_slot_utilization: number;
+  };
   oldest?: {
     max_candidate_sequences: number;
     preferred_batch_size: number[];
