@@ -1,0 +1,51 @@
+/** Where an output goes instead of into the body. Offsets and sizes are bytes. */
+export interface SharedMemoryTarget {
+  readonly region: string;
+  readonly offset: number;
+  readonly byteSize: number;
+}
+
+/** How one output leaves. Of the three, shared memory wins over binary and binary over JSON. */
+export interface OutputForm {
+  readonly isBinary: boolean;
+  /** How many classes to report instead of the values; 0 reports the values. */
+  readonly classificationCount: number;
+  readonly sharedMemory: SharedMemoryTarget | undefined;
+}
+
+/** How a response has to look, as its request asked. */
+export interface ResponseForm {
+  /** The outputs that the request listed; empty where it listed none and gets all. */
+  readonly outputs: ReadonlyMap<string, OutputForm>;
+  /** The form of every output where none is listed. */
+  readonly unlisted: OutputForm;
+}
+
+export const jsonOutput: OutputForm = {
+  isBinary: false,
+  classificationCount: 0,
+  sharedMemory: undefined,
+};
+
+export const binaryOutput: OutputForm = { ...jsonOutput, isBinary: true };
+
+const noOutputs: ReadonlyMap<string, OutputForm> = new Map();
+
+/** All outputs as JSON arrays. */
+export const jsonResponseForm: ResponseForm = { outputs: noOutputs, unlisted: jsonOutput };
+
+/** All outputs in the binary section. */
+export const binaryResponseForm: ResponseForm = { outputs: noOutputs, unlisted: binaryOutput };
+
+/** True where every output leaves as a JSON array of its values. */
+export function isJsonOnly(form: ResponseForm): boolean {
+  if (form.outputs.size === 0) return isJsonValues(form.unlisted);
+  for (const output of form.outputs.values()) {
+    if (!isJsonValues(output)) return false;
+  }
+  return true;
+}
+
+function isJsonValues(output: OutputForm): boolean {
+  return !output.isBinary && output.classificationCount === 0 && output.sharedMemory === undefined;
+}
