@@ -26,7 +26,7 @@ describe('the shipped model repository', () => {
   it('describes every model in its README', () => {
     const readme = readFileSync(`${repository}/README.md`, 'utf8');
     for (const entry of readdirSync(repository, { withFileTypes: true })) {
-      if (entry.isDirectory()) expect(readme).toContain(`| \`${entry.name}\` |`);
+      if (entry.isDirectory()) expect(readme).toMatch(new RegExp(`| \`${entry.name}\` +|`));
     }
   });
 
@@ -72,7 +72,7 @@ describe('the shipped model repository', () => {
     const [response] = model.execute([{ getInput: (name: string) => inputs[name] }]);
     for (const [index, name] of ['OUTPUT0', 'OUTPUT1'].entries()) {
       expect(response.outputs[index]).toMatchObject({ name, datatype: 'FP32', shape: [1, 16] });
-      expect([...response.outputs[index].data]).toEqual([...(outputs[name]?.data as Float32Array)]);
+      expect(response.outputs[index].data).toEqual(outputs[name]?.data);
     }
   });
 });
