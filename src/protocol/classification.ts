@@ -129,12 +129,20 @@ function floats(value: (index: number) => number): ValueReader {
 }
 
 /** A double as C's `%f` prints it. */
-export function fixedText(value: number): string {
+function fixedText(value: number): string {
   if (Number.isNaN(value)) return 'nan';
   if (!Number.isFinite(value)) return value > 0 ? 'inf' : '-inf';
   const sign = value < 0 || Object.is(value, -0) ? '-' : '';
-  const magnitude = Math.abs(value);
+  return sign + fixedMagnitude(Math.abs(value));
+}
+
+function fixedMagnitude(value: number): string {
   // From 1e21 on `toFixed` switches to an exponent; a double of that size is a whole number.
-  const text = magnitude < 1e21 ? magnitude.toFixed(6) : `${BigInt(magnitude)}.000000`;
-  return sign + text;
+  if (value >= 1e21) return `${BigInt(value)}.000000`;
+  // Halfway between two results lies what ends in a seventh decimal, 5, so in 1/128. C takes the
+  // even neighbour, `toFixed` the larger.
+  const isHalfway = Number.isInteger(value * 128) && !Number.isInteger(value * 64);
+  if (!isHalfway) return value.toFixed(6);
+  const below = value.toFixed(7).slice(0, -1);
+  return Number(below.at(-1)) % 2 === 0 ? below : value.toFixed(6);
 }

@@ -119,7 +119,8 @@ const elementCountMax = 2 ** 63;
 
 function bindJson(input: InputEnvelope, text: Uint8Array, limits: InferLimits): Tensor {
   const { name, datatype, shape } = input;
-  const count = elementCount(shape);
+  // Of no dimension or a dimension of 0: there is no data, whatever `data` holds.
+  const count = shape.length === 0 ? 0 : elementCount(shape);
   if (count === 0) return { name, datatype, shape, encoding: 'raw', bytes: new Uint8Array(0) };
   if (datatype === 'FP16' || datatype === 'BF16') {
     throw invalidArg(

@@ -57,7 +57,8 @@ export function checkJsonSyntax(
     while (isValueRead) {
       at = skipSpace(bytes, at, end);
       if (depth === 0) {
-        if (at < end) {
+        // A NUL ends the text for the reference server too.
+        if (at < end && bytes[at] !== 0) {
           throw syntaxError('The document root must not be followed by other values.', at);
         }
         return deferred;
