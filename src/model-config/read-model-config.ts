@@ -53,7 +53,10 @@ function modelConfigDescriptor(): DescMessage {
 /** The parser's own words, without what the position already says. */
 function complaintOf(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
-  return message.replaceAll('message inference.', 'inference.').replaceAll('enum inference.', '');
+  return message
+    .replace(/^cannot decode field \S+ from text format: /, '')
+    .replaceAll('message inference.', 'inference.')
+    .replaceAll('enum inference.', '');
 }
 
 /** The form of enum names that the JSON parser knows: upper case, with underscores. */

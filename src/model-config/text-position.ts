@@ -12,8 +12,8 @@ interface Token {
   readonly end: number;
 }
 
-/** No valid document holds it outside a string, so the parser that meets it says so. */
-const sentinel = '\n\u0001';
+/** Characters that no valid document holds outside a string: the parser that meets one says so. */
+const neverValid = ['\u0001', '\u0002', '\u0003', '\u0004', '\u0005', '\u0006', '\u0007', '\u0008'];
 
 /** Comments, strings, words and numbers, and any other single character; the parser knows better. */
 const tokenPattern = /#[^\n]*|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[A-Za-z_0-9.+]+|[^\s]/g;
@@ -26,6 +26,9 @@ const tokenPattern = /#[^\n]*|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[A-Za-z_0-
  */
 export function locateParseError(text: string, parse: (text: string) => unknown): TextPosition {
   const tokens = tokenize(text);
+  const unused = neverValid.find((character) => !text.includes(character)) ?? '\u0001';
+  // On a line of its own, so that no comment swallows it.
+  const sentinel = `\n${unused}`;
   const sentinelMessage = failureOf(parse, sentinel);
   let sound = 0;
   let failing = tokens.length + 1;
@@ -67,28 +70,37 @@ function tokenize(text: string): Token[] {
   return tokens;
 }
 
-/** The fields that are open before token `index`, with the one whose value it is. */
-function fieldPathAt(tokens: readonly Token[], index: number): string {
-  const open: string[] = [];
-  let field = '';
-  for (let at = 0; at < index && at < tokens.length; at++) {
-    const text = tokens[at]?.text ?? '';
-    const next = tokens[at + 1]?.text ?? '';
-    if (text === '{' || text === '<') {
-      open.push(field);
-    } else if (text === '}' || text === '>') {
-      field = open.pop() ?? '';
-    } else if (/^[A-Za-z_]/.test(text) && [':', '{', '<', '['].includes(next)) {
-      field = text;
-    }
-  }
-  const isValue = index < tokens.length && !isFieldName(tokens, index);
-  return [...open, ...(isValue ? [field] : [])].filter((name) => name !== '').join('.');
+interface OpenField {
+  /** '' where a field's name comes next. */
+  readonly name: string;
+  readonly isInList: boolean;
 }
 
-function isFieldName(tokens: readonly Token[], index: number): boolean {
-  return (
-    /^[A-Za-z_]/.test(tokens[index]?.text ?? '') &&
-    !['[', ':', ','].includes(tokens[index - 1]?.text ?? '')
-  );
+const noField: OpenField = { name: '', isInList: false };
+
+/** The fields that are open before token `index`, with the one whose value it is part of. */
+function fieldPathAt(tokens: readonly Token[], index: number): string {
+  const open: OpenField[] = [];
+  let field = noField;
+  for (const { text } of tokens.slice(0, index)) {
+    if (text === '{' || text === '<') {
+      open.push(field);
+      field = noField;
+    } else if (text === '}' || text === '>') {
+      field = open.pop() ?? noField;
+      if (!field.isInList) field = noField;
+    } else if (text === '[') {
+      field = { ...field, isInList: true };
+    } else if (text === ']') {
+      field = noField;
+    } else if (/^\w/.test(text) && field.name === '') {
+      field = { name: text, isInList: false };
+    } else if (/^[\w"'.]/.test(text) && !field.isInList) {
+      field = noField;
+    }
+  }
+  return [...open, field]
+    .map(({ name }) => name)
+    .filter((name) => name !== '')
+    .join('.');
 }
