@@ -38,7 +38,7 @@ interface LoadedInstance {
   /** Frees everything; the thread ends afterwards. */
   unload(): Promise<void>;
   /** The model's own word on its readiness; absent where it has none. */
-  isReady?(): Promise<boolean>;
+  readonly isReady?: (() => Promise<boolean>) | undefined;
 }
 
 /** Works on whole tensors, such as ONNX Runtime. */

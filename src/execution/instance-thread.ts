@@ -1,23 +1,18 @@
-import { MessageChannel, type MessagePort } from "node:worker_threads";
-import { Piscina } from "piscina";
-import { thrownText } from "./error-transfer.js";
-import type {
-	InstanceCommand,
-	InstanceNotice,
-	InstanceReply,
-	InstanceTask,
-} from "./messages.js";
+import { MessageChannel, type MessagePort } from 'node:worker_threads';
+import { Piscina } from 'piscina';
+import { thrownText } from './error-transfer.js';
+import type { InstanceCommand, InstanceNotice, InstanceReply, InstanceTask } from './messages.js';
 
 export interface InstanceThreadOptions {
-	readonly workerFile: string;
-	/** 0 is Node's own default. */
-	readonly heapMiBMax: number;
+  readonly workerFile: string;
+  /** 0 is Node's own default. */
+  readonly heapMiBMax: number;
 }
 
 export interface InstanceThreadEvents {
-	onNotice(notice: InstanceNotice): void;
-	/** Called at most once, and not after `destroy`; `reason` is written for a client. */
-	onDeath(reason: string): void;
+  onNotice(notice: InstanceNotice): void;
+  /** Called at most once, and not after `destroy`; `reason` is written for a client. */
+  onDeath(reason: string): void;
 }
 
 /**
@@ -27,102 +22,92 @@ export interface InstanceThreadEvents {
  * also the only sign of a thread that dies between two tasks.
  */
 export class InstanceThread {
-	readonly #piscina: Piscina;
-	readonly #events: InstanceThreadEvents;
-	readonly #port: MessagePort;
-	#portForThread: MessagePort | undefined;
-	#isAlive = true;
-	#lastError: unknown;
+  readonly #piscina: Piscina;
+  readonly #events: InstanceThreadEvents;
+  readonly #port: MessagePort;
+  #portForThread: MessagePort | undefined;
+  #isAlive = true;
+  #lastError: unknown;
 
-	constructor(options: InstanceThreadOptions, events: InstanceThreadEvents) {
-		this.#events = events;
-		this.#piscina = new Piscina({
-			filename: options.workerFile,
-			// No minimum: Piscina would put a new thread without a model in the place of a dead one.
-			minThreads: 0,
-			maxThreads: 1,
-			idleTimeout: Number.POSITIVE_INFINITY,
-			// A thread that blocks in Atomics.wait between tasks hears no port: no cancellation, no
-			// answers for streams. Round trips took 144 µs with 'async', 154 with 'disabled' and 177
-			// with 'sync' (add_sub, batch of 16, 2 cores).
-			atomics: "async",
-			recordTiming: false,
-			...(options.heapMiBMax > 0 && {
-				resourceLimits: { maxOldGenerationSizeMb: options.heapMiBMax },
-			}),
-		});
-		this.#piscina.on("error", (error) => {
-			this.#lastError = error;
-		});
-		const { port1, port2 } = new MessageChannel();
-		this.#port = port1;
-		this.#portForThread = port2;
-		port1.on("message", (notice: InstanceNotice) => {
-			if (this.#isAlive) events.onNotice(notice);
-		});
-		port1.on("close", () =>
-			this.#die(this.#lastError ?? new Error("thread ended")),
-		);
-		port1.unref();
-	}
+  constructor(options: InstanceThreadOptions, events: InstanceThreadEvents) {
+    this.#events = events;
+    this.#piscina = new Piscina({
+      filename: options.workerFile,
+      // No minimum: Piscina would put a new thread without a model in the place of a dead one.
+      minThreads: 0,
+      maxThreads: 1,
+      idleTimeout: Number.POSITIVE_INFINITY,
+      // A thread that blocks in Atomics.wait between tasks hears no port: no cancellation, no
+      // answers for streams. Round trips took 144 µs with 'async', 154 with 'disabled' and 177
+      // with 'sync' (add_sub, batch of 16, 2 cores).
+      atomics: 'async',
+      recordTiming: false,
+      ...(options.heapMiBMax > 0 && {
+        resourceLimits: { maxOldGenerationSizeMb: options.heapMiBMax },
+      }),
+    });
+    this.#piscina.on('error', (error) => {
+      this.#lastError = error;
+    });
+    const { port1, port2 } = new MessageChannel();
+    this.#port = port1;
+    this.#portForThread = port2;
+    port1.on('message', (notice: InstanceNotice) => {
+      if (this.#isAlive) events.onNotice(notice);
+    });
+    port1.on('close', () => this.#die(this.#lastError ?? new Error('thread ended')));
+    port1.unref();
+  }
 
-	/** Hands the thread its port; at most once. */
-	takePort(): MessagePort {
-		const port = this.#portForThread;
-		if (port === undefined)
-			throw new Error("the port is taken twice; this is a bug");
-		this.#portForThread = undefined;
-		return port;
-	}
+  /** Hands the thread its port; at most once. */
+  takePort(): MessagePort {
+    const port = this.#portForThread;
+    if (port === undefined) throw new Error('the port is taken twice; this is a bug');
+    this.#portForThread = undefined;
+    return port;
+  }
 
-	/** Rejects when the thread dies before it answers: `onDeath` was called by then. */
-	async run(
-		task: InstanceTask,
-		transfer: readonly (ArrayBuffer | MessagePort)[],
-	): Promise<InstanceReply> {
-		try {
-			// The worker file's default export answers with this type.
-			return (await this.#piscina.run(task, {
-				transferList: [...transfer],
-			})) as InstanceReply;
-		} catch (error) {
-			this.#die(error);
-			throw error;
-		}
-	}
+  /** Rejects when the thread dies before it answers: `onDeath` was called by then. */
+  async run(
+    task: InstanceTask,
+    transfer: readonly (ArrayBuffer | MessagePort)[],
+  ): Promise<InstanceReply> {
+    try {
+      // The worker file's default export answers with this type.
+      return (await this.#piscina.run(task, {
+        transferList: [...transfer],
+      })) as InstanceReply;
+    } catch (error) {
+      this.#die(error);
+      throw error;
+    }
+  }
 
-	post(command: InstanceCommand, transfer: readonly ArrayBuffer[]): void {
-		if (this.#isAlive) this.#port.postMessage(command, [...transfer]);
-	}
+  post(command: InstanceCommand, transfer: readonly ArrayBuffer[]): void {
+    if (this.#isAlive) this.#port.postMessage(command, [...transfer]);
+  }
 
-	/** Ends the thread, whatever it does. Idempotent; resolves when it has ended. */
-	async destroy(): Promise<void> {
-		this.#isAlive = false;
-		this.#port.close();
-		this.#portForThread?.close();
-		await this.#piscina.destroy();
-	}
+  /** Ends the thread, whatever it does. Idempotent; resolves when it has ended. */
+  async destroy(): Promise<void> {
+    this.#isAlive = false;
+    this.#port.close();
+    this.#portForThread?.close();
+    await this.#piscina.destroy();
+  }
 
-	#die(error: unknown): void {
-		if (!this.#isAlive) return;
-		this.#isAlive = false;
-		this.#events.onDeath(deathReason(error));
-	}
+  #die(error: unknown): void {
+    if (!this.#isAlive) return;
+    this.#isAlive = false;
+    this.#events.onDeath(deathReason(error));
+  }
 }
 
 function deathReason(error: unknown): string {
-	const text = thrownText(error);
-	const exitCode = /^worker exited with code: (\d+)$/.exec(text)?.[1];
-	if (exitCode !== undefined)
-		return `its thread ended with exit code ${exitCode}`;
-	if (
-		error instanceof Error &&
-		"code" in error &&
-		error.code === "ERR_WORKER_OUT_OF_MEMORY"
-	) {
-		return "its thread ran out of memory";
-	}
-	return text === "thread ended"
-		? "its thread ended"
-		: `its thread ended: ${text}`;
+  const text = thrownText(error);
+  const exitCode = /^worker exited with code: (\d+)$/.exec(text)?.[1];
+  if (exitCode !== undefined) return `its thread ended with exit code ${exitCode}`;
+  if (error instanceof Error && 'code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY') {
+    return 'its thread ran out of memory';
+  }
+  return text === 'thread ended' ? 'its thread ended' : `its thread ended: ${text}`;
 }

@@ -1,8 +1,8 @@
-import { internal } from "../errors.js";
-import { elementBytes } from "../inference/datatype.js";
-import { elementCount, formatShape } from "../inference/shape.js";
-import type { Tensor } from "../inference/tensor.js";
-import type { TensorMessage } from "./messages.js";
+import { internal } from '../errors.js';
+import { elementBytes } from '../inference/datatype.js';
+import { elementCount, formatShape } from '../inference/shape.js';
+import type { Tensor } from '../inference/tensor.js';
+import type { TensorMessage } from './messages.js';
 
 /*
  * How tensors cross the thread boundary: the tensors of one message lie in one ArrayBuffer that is
@@ -22,49 +22,47 @@ const alignment = 64;
 const unzeroedBytesMin = 65_536;
 
 export interface PackedTensors {
-	readonly buffer: ArrayBuffer;
-	readonly tensors: readonly TensorMessage[];
+  readonly buffer: ArrayBuffer;
+  readonly tensors: readonly TensorMessage[];
 }
 
 export interface PackedTensorLists {
-	readonly buffer: ArrayBuffer;
-	readonly lists: readonly (readonly TensorMessage[])[];
+  readonly buffer: ArrayBuffer;
+  readonly lists: readonly (readonly TensorMessage[])[];
 }
 
 /** Copies `tensors` into one new buffer. */
 export function packTensors(tensors: readonly Tensor[]): PackedTensors {
-	const { buffer, lists } = packTensorLists([tensors]);
-	return { buffer, tensors: lists[0] ?? [] };
+  const { buffer, lists } = packTensorLists([tensors]);
+  return { buffer, tensors: lists[0] ?? [] };
 }
 
 /** Copies the tensors of several requests or responses into one new buffer. */
-export function packTensorLists(
-	lists: readonly (readonly Tensor[])[],
-): PackedTensorLists {
-	let end = 0;
-	for (const list of lists) {
-		for (const tensor of list) end = aligned(end) + tensor.bytes.byteLength;
-	}
-	const buffer = newBuffer(end);
-	const target = new Uint8Array(buffer);
-	let position = 0;
-	const packed = lists.map((list) =>
-		list.map((tensor) => {
-			const { name, datatype, shape, encoding, bytes } = tensor;
-			const byteOffset = aligned(position);
-			target.set(bytes, byteOffset);
-			position = byteOffset + bytes.byteLength;
-			return {
-				name,
-				datatype,
-				shape,
-				encoding,
-				byteOffset,
-				byteLength: bytes.byteLength,
-			};
-		}),
-	);
-	return { buffer, lists: packed };
+export function packTensorLists(lists: readonly (readonly Tensor[])[]): PackedTensorLists {
+  let end = 0;
+  for (const list of lists) {
+    for (const tensor of list) end = aligned(end) + tensor.bytes.byteLength;
+  }
+  const buffer = newBuffer(end);
+  const target = new Uint8Array(buffer);
+  let position = 0;
+  const packed = lists.map((list) =>
+    list.map((tensor) => {
+      const { name, datatype, shape, encoding, bytes } = tensor;
+      const byteOffset = aligned(position);
+      target.set(bytes, byteOffset);
+      position = byteOffset + bytes.byteLength;
+      return {
+        name,
+        datatype,
+        shape,
+        encoding,
+        byteOffset,
+        byteLength: bytes.byteLength,
+      };
+    }),
+  );
+  return { buffer, lists: packed };
 }
 
 /**
@@ -72,59 +70,53 @@ export function packTensorLists(
  * requests, into one new buffer. Every request has the same inputs (in any order) with the same
  * dimensions behind the first; a single request's tensors keep their shape as it is.
  */
-export function packMerged(
-	requests: readonly (readonly Tensor[])[],
-): PackedTensors {
-	const first = requests[0] ?? [];
-	if (requests.length <= 1) return packTensors(first);
-	const starts: number[] = [];
-	let end = 0;
-	for (let index = 0; index < first.length; index += 1) {
-		end = aligned(end);
-		starts.push(end);
-		for (const request of requests)
-			end += tensorAt(request, index, first).bytes.byteLength;
-	}
-	const buffer = newBuffer(end);
-	const target = new Uint8Array(buffer);
-	const tensors = first.map((model, index): TensorMessage => {
-		const byteOffset = starts[index] ?? 0;
-		let position = byteOffset;
-		let rows = 0;
-		for (const request of requests) {
-			const tensor = tensorAt(request, index, first);
-			target.set(tensor.bytes, position);
-			position += tensor.bytes.byteLength;
-			rows += tensor.shape[0] ?? 1;
-		}
-		return {
-			name: model.name,
-			datatype: model.datatype,
-			shape: [rows, ...model.shape.slice(1)],
-			encoding: "raw",
-			byteOffset,
-			byteLength: position - byteOffset,
-		};
-	});
-	return { buffer, tensors };
+export function packMerged(requests: readonly (readonly Tensor[])[]): PackedTensors {
+  const first = requests[0] ?? [];
+  if (requests.length <= 1) return packTensors(first);
+  const starts: number[] = [];
+  let end = 0;
+  for (let index = 0; index < first.length; index += 1) {
+    end = aligned(end);
+    starts.push(end);
+    for (const request of requests) end += tensorAt(request, index, first).bytes.byteLength;
+  }
+  const buffer = newBuffer(end);
+  const target = new Uint8Array(buffer);
+  const tensors = first.map((model, index): TensorMessage => {
+    const byteOffset = starts[index] ?? 0;
+    let position = byteOffset;
+    let rows = 0;
+    for (const request of requests) {
+      const tensor = tensorAt(request, index, first);
+      target.set(tensor.bytes, position);
+      position += tensor.bytes.byteLength;
+      rows += tensor.shape[0] ?? 1;
+    }
+    return {
+      name: model.name,
+      datatype: model.datatype,
+      shape: [rows, ...model.shape.slice(1)],
+      encoding: 'raw',
+      byteOffset,
+      byteLength: position - byteOffset,
+    };
+  });
+  return { buffer, tensors };
 }
 
 /** Views of `buffer`; nothing is copied. */
-export function unpackTensors(
-	messages: readonly TensorMessage[],
-	buffer: ArrayBuffer,
-): Tensor[] {
-	return messages.map((message) => unpackTensor(message, buffer));
+export function unpackTensors(messages: readonly TensorMessage[], buffer: ArrayBuffer): Tensor[] {
+  return messages.map((message) => unpackTensor(message, buffer));
 }
 
 function unpackTensor(message: TensorMessage, buffer: ArrayBuffer): Tensor {
-	return {
-		name: message.name,
-		datatype: message.datatype,
-		shape: message.shape,
-		encoding: message.encoding,
-		bytes: new Uint8Array(buffer, message.byteOffset, message.byteLength),
-	};
+  return {
+    name: message.name,
+    datatype: message.datatype,
+    shape: message.shape,
+    encoding: message.encoding,
+    bytes: new Uint8Array(buffer, message.byteOffset, message.byteLength),
+  };
 }
 
 /**
@@ -133,108 +125,97 @@ function unpackTensor(message: TensorMessage, buffer: ArrayBuffer): Tensor {
  * output's first dimension is not their sum: then no row can be said to be anybody's.
  */
 export function splitRows(
-	outputs: readonly Tensor[],
-	rows: readonly number[],
-	modelLabel: string,
+  outputs: readonly Tensor[],
+  rows: readonly number[],
+  modelLabel: string,
 ): readonly (readonly Tensor[])[] {
-	let total = 0;
-	for (const count of rows) total += count;
-	const results: Tensor[][] = rows.map(() => []);
-	for (const output of outputs) {
-		if (output.shape[0] !== total) {
-			throw internal(
-				`${modelLabel}: output '${output.name}' has shape ${formatShape(output.shape)}, ` +
-					`expected a first dimension of ${total}, the rows of the batch`,
-			);
-		}
-		const cut =
-			output.datatype === "BYTES" && output.encoding === "raw"
-				? bytesRowCutter(output, total)
-				: fixedRowCutter(output, total);
-		const rowShape = output.shape.slice(1);
-		for (let index = 0; index < rows.length; index += 1) {
-			const count = rows[index] ?? 0;
-			results[index]?.push({
-				name: output.name,
-				datatype: output.datatype,
-				shape: [count, ...rowShape],
-				encoding: output.encoding,
-				bytes: cut(count),
-			});
-		}
-	}
-	return results;
+  let total = 0;
+  for (const count of rows) total += count;
+  const results: Tensor[][] = rows.map(() => []);
+  for (const output of outputs) {
+    if (output.shape[0] !== total) {
+      throw internal(
+        `${modelLabel}: output '${output.name}' has shape ${formatShape(output.shape)}, ` +
+          `expected a first dimension of ${total}, the rows of the batch`,
+      );
+    }
+    const cut =
+      output.datatype === 'BYTES' && output.encoding === 'raw'
+        ? bytesRowCutter(output, total)
+        : fixedRowCutter(output, total);
+    const rowShape = output.shape.slice(1);
+    for (let index = 0; index < rows.length; index += 1) {
+      const count = rows[index] ?? 0;
+      results[index]?.push({
+        name: output.name,
+        datatype: output.datatype,
+        shape: [count, ...rowShape],
+        encoding: output.encoding,
+        bytes: cut(count),
+      });
+    }
+  }
+  return results;
 }
 
 /** Throws INTERNAL where the bytes of a raw tensor do not fit its datatype and shape. */
 export function checkTensorBytes(tensor: Tensor, modelLabel: string): void {
-	const { datatype, shape, bytes } = tensor;
-	const size = elementBytes[datatype];
-	if (size === 0) return;
-	const expected = elementCount(shape) * size;
-	if (expected !== bytes.byteLength) {
-		throw internal(
-			`${modelLabel}: output '${tensor.name}' has ${bytes.byteLength} bytes, ` +
-				`expected ${expected} for ${datatype} ${formatShape(shape)}`,
-		);
-	}
+  const { datatype, shape, bytes } = tensor;
+  const size = elementBytes[datatype];
+  if (size === 0) return;
+  const expected = elementCount(shape) * size;
+  if (expected !== bytes.byteLength) {
+    throw internal(
+      `${modelLabel}: output '${tensor.name}' has ${bytes.byteLength} bytes, ` +
+        `expected ${expected} for ${datatype} ${formatShape(shape)}`,
+    );
+  }
 }
 
 /** A new buffer of `byteLength` bytes that the caller may move to another thread. */
 export function newBuffer(byteLength: number): ArrayBuffer {
-	if (byteLength < unzeroedBytesMin) return new ArrayBuffer(byteLength);
-	const { buffer } = Buffer.allocUnsafeSlow(byteLength);
-	// Node never backs an unpooled buffer with shared memory; the check is for the type.
-	return buffer instanceof ArrayBuffer ? buffer : new ArrayBuffer(byteLength);
+  if (byteLength < unzeroedBytesMin) return new ArrayBuffer(byteLength);
+  const { buffer } = Buffer.allocUnsafeSlow(byteLength);
+  // Node never backs an unpooled buffer with shared memory; the check is for the type.
+  return buffer instanceof ArrayBuffer ? buffer : new ArrayBuffer(byteLength);
 }
 
 function aligned(position: number): number {
-	return Math.ceil(position / alignment) * alignment;
+  return Math.ceil(position / alignment) * alignment;
 }
 
 /** The tensor that belongs to `first[index]`; almost always at the same index. */
-function tensorAt(
-	request: readonly Tensor[],
-	index: number,
-	first: readonly Tensor[],
-): Tensor {
-	const name = first[index]?.name;
-	const tensor = request[index];
-	if (tensor !== undefined && tensor.name === name) return tensor;
-	const found = request.find((candidate) => candidate.name === name);
-	if (found === undefined)
-		throw internal(`a batch mixes inputs: no '${name}'; this is a bug`);
-	return found;
+function tensorAt(request: readonly Tensor[], index: number, first: readonly Tensor[]): Tensor {
+  const name = first[index]?.name;
+  const tensor = request[index];
+  if (tensor !== undefined && tensor.name === name) return tensor;
+  const found = request.find((candidate) => candidate.name === name);
+  if (found === undefined) throw internal(`a batch mixes inputs: no '${name}'; this is a bug`);
+  return found;
 }
 
 /** Takes the bytes of the next `count` rows where every row has the same size. */
-function fixedRowCutter(
-	output: Tensor,
-	total: number,
-): (count: number) => Uint8Array {
-	const rowBytes = total === 0 ? 0 : output.bytes.byteLength / total;
-	let position = 0;
-	return (count) => {
-		const start = position;
-		position += count * rowBytes;
-		return output.bytes.subarray(start, position);
-	};
+function fixedRowCutter(output: Tensor, total: number): (count: number) => Uint8Array {
+  const rowBytes = total === 0 ? 0 : output.bytes.byteLength / total;
+  let position = 0;
+  return (count) => {
+    const start = position;
+    position += count * rowBytes;
+    return output.bytes.subarray(start, position);
+  };
 }
 
 /** Takes the bytes of the next `count` rows by walking the elements' length prefixes. */
-function bytesRowCutter(
-	output: Tensor,
-	total: number,
-): (count: number) => Uint8Array {
-	const { bytes } = output;
-	const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-	const rowElements = total === 0 ? 0 : elementCount(output.shape) / total;
-	let position = 0;
-	return (count) => {
-		const start = position;
-		for (let element = count * rowElements; element > 0; element -= 1) {
-			position += 4 + view.getUint32(position, true);
-		}
-		return bytes.subarray(start, position);
-	};
+function bytesRowCutter(output: Tensor, total: number): (count: number) => Uint8Array {
+  const { bytes } = output;
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const rowElements = total === 0 ? 0 : elementCount(output.shape) / total;
+  let position = 0;
+  return (count) => {
+    const start = position;
+    for (let element = count * rowElements; element > 0; element -= 1) {
+      position += 4 + view.getUint32(position, true);
+    }
+    return bytes.subarray(start, position);
+  };
 }

@@ -72,7 +72,11 @@ export class PendingRequest implements InferenceHandle {
     this.#handler.complete();
   }
 
-  fail(error: InferenceServerError, outcome: Exclude<Outcome, 'SUCCESS' | 'CACHE_HIT'>): void {
+  /**
+   * `SUCCESS` where the execution was sound and the model itself answered this request with an
+   * error: the reference server counts it so.
+   */
+  fail(error: InferenceServerError, outcome: Exclude<Outcome, 'CACHE_HIT'>): void {
     this.#settle(outcome);
     this.#handler.fail(error);
   }

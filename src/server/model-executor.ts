@@ -1,0 +1,278 @@
+import { internal } from '../errors.js';
+import { fromErrorMessage } from '../execution/error-transfer.js';
+import type {
+  ComputeStamps,
+  ErrorMessage,
+  RequestMessage,
+  RequestResult,
+  ResponseMessage,
+  TextRequest,
+} from '../execution/messages.js';
+import type { ExecuteReply, ExecuteTask, ModelInstances } from '../execution/model-instances.js';
+import {
+  packMerged,
+  packTensorLists,
+  splitRows,
+  unpackTensors,
+} from '../execution/tensor-transfer.js';
+import { noParameters } from '../inference/infer-request.js';
+import type { InferenceResponse } from '../inference/infer-response.js';
+import type { Tensor } from '../inference/tensor.js';
+import type { ModelConfig } from '../model-config/model-config.js';
+import type { PendingRequest } from '../scheduling/pending-request.js';
+import type { BatchExecutor } from '../scheduling/scheduler.js';
+import type { ExecutionRecorder } from './execution-recorder.js';
+import { OutputForm } from './output-form.js';
+import { StreamedBatch } from './streamed-batch.js';
+
+const noNames: readonly string[] = [];
+
+/** Runs the batches of one model version on its instances and settles their requests. */
+export class ModelExecutor implements BatchExecutor {
+  readonly #instances: ModelInstances;
+  readonly #recorder: ExecutionRecorder;
+  readonly #modelName: string;
+  readonly #modelVersion: string;
+  readonly #label: string;
+  readonly #isDecoupled: boolean;
+  readonly #isBatching: boolean;
+  /** A sequence's next request must not start before its former one has given its state back. */
+  readonly #settlesFirst: boolean;
+  readonly #form: OutputForm;
+  #lastExecutionId = 0;
+  #onIdle: () => void = () => {};
+
+  constructor(
+    instances: ModelInstances,
+    version: string,
+    config: ModelConfig,
+    recorder: ExecutionRecorder,
+  ) {
+    this.#instances = instances;
+    this.#recorder = recorder;
+    this.#modelName = config.name;
+    this.#modelVersion = version;
+    this.#label = `model '${config.name}' version ${version}`;
+    this.#isDecoupled = config.model_transaction_policy?.decoupled === true;
+    this.#isBatching = config.max_batch_size > 0;
+    this.#settlesFirst = config.sequence_batching !== undefined;
+    this.#form = new OutputForm(config);
+  }
+
+  get idleInstances(): number {
+    return this.#instances.idleInstances;
+  }
+
+  onIdle(listener: () => void): void {
+    this.#onIdle = listener;
+    this.#instances.onIdle(listener);
+  }
+
+  execute(batch: readonly PendingRequest[]): void {
+    this.#lastExecutionId += 1;
+    const executionId = this.#lastExecutionId;
+    let task: ExecuteTask;
+    try {
+      for (const pending of batch) pending.state = 'executing';
+      task = this.#toTask(executionId, batch);
+    } catch (error) {
+      const failure = internal(`${this.#label}: the batch can't be put together`, error);
+      for (const pending of batch) pending.fail(failure, 'OTHER');
+      return;
+    }
+    const stream =
+      task.type === 'execute-requests' && this.#instances.batchForm === 'requests'
+        ? this.#openStream(executionId, batch)
+        : undefined;
+    void this.#instances.execute(task, stream).then((reply) => this.#finish(batch, reply, stream));
+  }
+
+  #toTask(executionId: number, batch: readonly PendingRequest[]): ExecuteTask {
+    if (this.#instances.batchForm === 'merged' && !batch.some(hasTextInput)) {
+      const { buffer, tensors } = packMerged(batch.map((pending) => pending.modelInputs));
+      return {
+        type: 'execute-merged',
+        executionId,
+        buffer,
+        inputs: tensors,
+        requestedOutputs: this.#requestedUnion(batch),
+        textRequests: textRequests(batch),
+      };
+    }
+    const { buffer, lists } = packTensorLists(batch.map((pending) => pending.modelInputs));
+    const requests = batch.map((pending, index): RequestMessage => {
+      const { request } = pending;
+      const { sequence } = request;
+      return {
+        id: request.id,
+        parameters: request.parameters.size === 0 ? [] : [...request.parameters],
+        correlationId: sequence?.correlationId ?? 0n,
+        flags: (sequence?.start ? 1 : 0) | (sequence?.end ? 2 : 0),
+        timeoutUs: request.timeoutUs,
+        priority: request.priority,
+        requestedOutputs: this.#form.withStates(request.requestedOutputs),
+        prefersJsonText: request.prefersJsonText,
+        inputs: lists[index] ?? [],
+      };
+    });
+    return { type: 'execute-requests', executionId, buffer, requests };
+  }
+
+  #requestedUnion(batch: readonly PendingRequest[]): readonly string[] {
+    const [first] = batch;
+    if (first === undefined || first.request.requestedOutputs.length === 0) return noNames;
+    if (batch.length === 1) return this.#form.withStates(first.request.requestedOutputs);
+    const union = new Set<string>();
+    for (const { request } of batch) {
+      if (request.requestedOutputs.length === 0) return noNames;
+      for (const name of request.requestedOutputs) union.add(name);
+    }
+    return this.#form.withStates([...union]);
+  }
+
+  #openStream(executionId: number, batch: readonly PendingRequest[]): StreamedBatch {
+    return new StreamedBatch(executionId, batch, {
+      isDecoupled: this.#isDecoupled,
+      send: (command) => this.#instances.command(command),
+      respond: (pending, message, buffer) => this.#respond(pending, message, buffer),
+      recorder: this.#recorder,
+    });
+  }
+
+  #finish(
+    batch: readonly PendingRequest[],
+    reply: ExecuteReply,
+    stream: StreamedBatch | undefined,
+  ): void {
+    // The instance works on the next batch while the answers of this one are written.
+    if (!this.#settlesFirst && this.#instances.idleInstances > 0) this.#onIdle();
+    switch (reply.type) {
+      case 'executed-merged':
+        this.#finishMerged(batch, reply);
+        return;
+      case 'executed-requests':
+        this.#stamp(batch, reply.stamps);
+        this.#recorder.executed(rowsOf(batch), reply.stamps);
+        for (let index = 0; index < batch.length; index += 1) {
+          const pending = batch[index];
+          const result = reply.results[index];
+          if (pending !== undefined) this.#finishOne(pending, index, result, reply.buffer, stream);
+        }
+        return;
+      case 'failed':
+        this.#failAll(batch, reply.error);
+        return;
+    }
+  }
+
+  #finishMerged(
+    batch: readonly PendingRequest[],
+    reply: Extract<ExecuteReply, { readonly type: 'executed-merged' }>,
+  ): void {
+    const outputs = unpackTensors(reply.outputs, reply.buffer);
+    let split: readonly (readonly Tensor[])[];
+    try {
+      split = this.#isBatching
+        ? splitRows(
+            outputs,
+            batch.map((pending) => pending.rows),
+            this.#label,
+          )
+        : [outputs];
+    } catch (error) {
+      // The instance's outputs are not its requests' rows: nobody gets another's.
+      const failure = error instanceof Error ? error : internal('unprintable error');
+      this.#failAll(batch, { code: 'INTERNAL', message: failure.message });
+      return;
+    }
+    this.#stamp(batch, reply.stamps);
+    this.#recorder.executed(rowsOf(batch), reply.stamps);
+    for (let index = 0; index < batch.length; index += 1) {
+      const pending = batch[index];
+      if (pending === undefined) continue;
+      pending.respond(this.#toResponse(pending, split[index] ?? [], noParameters));
+      pending.complete();
+    }
+  }
+
+  #finishOne(
+    pending: PendingRequest,
+    index: number,
+    result: RequestResult | undefined,
+    buffer: ArrayBuffer,
+    stream: StreamedBatch | undefined,
+  ): void {
+    if (pending.state === 'settled') return;
+    if (result === undefined) {
+      pending.fail(internal(`${this.#label}: gave no response`), 'BACKEND');
+      return;
+    }
+    switch (result.type) {
+      case 'response':
+        this.#respond(pending, result.response, buffer);
+        stream?.recordSingle(index, pending, false);
+        pending.complete();
+        return;
+      case 'error':
+        stream?.recordSingle(index, pending, true);
+        pending.fail(fromErrorMessage(result.error), 'SUCCESS');
+        return;
+      case 'streamed':
+        // Its notices settle it, or the end of its instance does.
+        return;
+    }
+  }
+
+  #failAll(batch: readonly PendingRequest[], error: ErrorMessage): void {
+    const failure = fromErrorMessage(error);
+    for (const pending of batch) {
+      if (pending.state !== 'settled') pending.fail(failure, 'BACKEND');
+    }
+  }
+
+  #stamp(batch: readonly PendingRequest[], stamps: ComputeStamps): void {
+    for (const { timing } of batch) {
+      timing.computeStartNs = stamps[0];
+      timing.computeInputEndNs = stamps[1];
+      timing.computeOutputStartNs = stamps[2];
+      timing.computeEndNs = stamps[3];
+    }
+  }
+
+  #respond(pending: PendingRequest, message: ResponseMessage, buffer: ArrayBuffer): void {
+    const outputs = unpackTensors(message.outputs, buffer);
+    const parameters = message.parameters.length === 0 ? noParameters : new Map(message.parameters);
+    pending.respond(this.#toResponse(pending, outputs, parameters));
+  }
+
+  #toResponse(
+    pending: PendingRequest,
+    outputs: readonly Tensor[],
+    parameters: InferenceResponse['parameters'],
+  ): InferenceResponse {
+    const { request } = pending;
+    return {
+      modelName: this.#modelName,
+      modelVersion: this.#modelVersion,
+      id: request.id,
+      parameters,
+      outputs: this.#form.toClient(outputs, request.requestedOutputs),
+    };
+  }
+}
+
+function rowsOf(batch: readonly PendingRequest[]): number {
+  let rows = 0;
+  for (const pending of batch) rows += pending.rows;
+  return rows;
+}
+
+function hasTextInput(pending: PendingRequest): boolean {
+  return pending.modelInputs.some((input) => input.encoding === 'json');
+}
+
+/** Undefined where nobody in the batch wants text, which is nearly always. */
+function textRequests(batch: readonly PendingRequest[]): readonly TextRequest[] | undefined {
+  if (!batch.some(({ request }) => request.prefersJsonText)) return undefined;
+  return batch.map(({ rows, request }) => ({ rows, prefersJsonText: request.prefersJsonText }));
+}

@@ -1,0 +1,199 @@
+import type { MessagePort } from 'node:worker_threads';
+import type { ExecutionResponse, InstanceHostApi, ModelCall } from '../src/backends/backend.js';
+import { cancelled } from '../src/errors.js';
+import { fromErrorMessage } from '../src/execution/error-transfer.js';
+import type {
+  ErrorMessage,
+  InstanceCommand,
+  InstanceNotice,
+  LogLevel,
+  MetricUpdate,
+} from '../src/execution/messages.js';
+import { packTensors, unpackTensors } from '../src/execution/tensor-transfer.js';
+
+type InferResult = Extract<InstanceCommand, { readonly type: 'infer-result' }>;
+type StreamCommand = Extract<InstanceCommand, { readonly type: 'cancel' | 'pause' | 'resume' }>;
+
+interface RunningCall {
+  onResult(result: InferResult): void;
+  reject(error: unknown): void;
+}
+
+interface RunningControl {
+  resolve(isReady: boolean): void;
+  reject(error: unknown): void;
+}
+
+/** The thread's end of an instance's port: what the model asks of the server goes out here. */
+export class HostChannel implements InstanceHostApi {
+  readonly #port: MessagePort;
+  readonly #onStreamCommand: (command: StreamCommand) => void;
+  readonly #calls = new Map<number, RunningCall>();
+  readonly #controls = new Map<number, RunningControl>();
+  #lastCallId = 0;
+  #logVerboseLevel: number;
+
+  constructor(
+    port: MessagePort,
+    logVerboseLevel: number,
+    onStreamCommand: (command: StreamCommand) => void,
+  ) {
+    this.#port = port;
+    this.#logVerboseLevel = logVerboseLevel;
+    this.#onStreamCommand = onStreamCommand;
+    port.on('message', (command: InstanceCommand) => this.#onCommand(command));
+  }
+
+  notify(notice: InstanceNotice, transfer: readonly ArrayBuffer[]): void {
+    this.#port.postMessage(notice, [...transfer]);
+  }
+
+  log(level: LogLevel, message: string): void {
+    this.notify({ type: 'log', level, message }, []);
+  }
+
+  updateMetric(update: MetricUpdate): void {
+    this.notify({ type: 'metric', update }, []);
+  }
+
+  infer(
+    call: ModelCall,
+    onResponse: (
+      response: ExecutionResponse & { readonly modelName: string; readonly modelVersion: string },
+    ) => void,
+    signal: AbortSignal,
+  ): Promise<void> {
+    if (signal.aborted) return Promise.reject(cancelled('the request was cancelled'));
+    const callId = this.#nextCallId();
+    const { buffer, tensors } = packTensors(call.inputs);
+    return new Promise((resolve, reject) => {
+      const onAbort = (): void => this.notify({ type: 'infer-cancel', callId }, []);
+      const end = (): void => {
+        this.#calls.delete(callId);
+        signal.removeEventListener('abort', onAbort);
+      };
+      this.#calls.set(callId, {
+        onResult: (result) => {
+          if (result.response !== undefined) onResponse(toResponse(result));
+          if (!result.isFinal) return;
+          end();
+          if (result.error === undefined) resolve();
+          else reject(fromErrorMessage(result.error));
+        },
+        reject: (error) => {
+          end();
+          reject(error);
+        },
+      });
+      signal.addEventListener('abort', onAbort);
+      this.notify(
+        {
+          type: 'infer',
+          callId,
+          modelName: call.modelName,
+          modelVersion: call.modelVersion,
+          isDecoupled: call.isDecoupled,
+          buffer,
+          request: {
+            id: call.id,
+            parameters: [...call.parameters],
+            correlationId: call.correlationId,
+            flags: (call.isSequenceStart ? 1 : 0) | (call.isSequenceEnd ? 2 : 0),
+            timeoutUs: call.timeoutUs,
+            priority: call.priority,
+            requestedOutputs: call.requestedOutputs,
+            prefersJsonText: false,
+            inputs: tensors,
+          },
+        },
+        [buffer],
+      );
+    });
+  }
+
+  async loadModel(
+    name: string,
+    config: string | undefined,
+    files: readonly (readonly [string, Uint8Array])[],
+  ): Promise<void> {
+    await this.#control('load', name, '', config, files);
+  }
+
+  async unloadModel(name: string): Promise<void> {
+    await this.#control('unload', name, '', undefined, []);
+  }
+
+  isModelReady(name: string, version: string): Promise<boolean> {
+    return this.#control('is-ready', name, version, undefined, []);
+  }
+
+  logVerboseLevel(): number {
+    return this.#logVerboseLevel;
+  }
+
+  broken(error: ErrorMessage): void {
+    this.notify({ type: 'broken', error }, []);
+  }
+
+  /** Ends the channel; calls that still wait are refused. */
+  close(): void {
+    const error = cancelled('the model is being unloaded');
+    for (const call of [...this.#calls.values()]) call.reject(error);
+    for (const control of [...this.#controls.values()]) control.reject(error);
+    this.#controls.clear();
+    this.#port.close();
+  }
+
+  #control(
+    action: 'load' | 'unload' | 'is-ready',
+    modelName: string,
+    modelVersion: string,
+    config: string | undefined,
+    files: readonly (readonly [string, Uint8Array])[],
+  ): Promise<boolean> {
+    const callId = this.#nextCallId();
+    return new Promise((resolve, reject) => {
+      this.#controls.set(callId, { resolve, reject });
+      this.notify({ type: 'control', callId, action, modelName, modelVersion, config, files }, []);
+    });
+  }
+
+  #onCommand(command: InstanceCommand): void {
+    switch (command.type) {
+      case 'cancel':
+      case 'pause':
+      case 'resume':
+        this.#onStreamCommand(command);
+        return;
+      case 'infer-result':
+        this.#calls.get(command.callId)?.onResult(command);
+        return;
+      case 'control-result': {
+        const control = this.#controls.get(command.callId);
+        this.#controls.delete(command.callId);
+        if (command.error === undefined) control?.resolve(command.isReady);
+        else control?.reject(fromErrorMessage(command.error));
+        return;
+      }
+      case 'log-verbose-level':
+        this.#logVerboseLevel = command.level;
+        return;
+    }
+  }
+
+  #nextCallId(): number {
+    this.#lastCallId += 1;
+    return this.#lastCallId;
+  }
+}
+
+function toResponse(
+  result: InferResult,
+): ExecutionResponse & { readonly modelName: string; readonly modelVersion: string } {
+  return {
+    modelName: result.modelName,
+    modelVersion: result.modelVersion,
+    outputs: unpackTensors(result.response?.outputs ?? [], result.buffer),
+    parameters: new Map(result.response?.parameters),
+  };
+}

@@ -1,0 +1,191 @@
+"""One execution: a list of requests through the model's `execute`, results back."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from typing import Any, Awaitable, List, Optional
+
+from nereid_host import channel as ch
+from nereid_host import wire
+from nereid_host.errors import describe, encode_error
+from nereid_host.request import InferenceRequest, decode_requests
+from nereid_host.response import InferenceResponse, Result
+from nereid_host.response_sender import ResponseSender, SingleResponse, Stream
+from nereid_host.server_link import ServerLink
+
+_STREAMED: Result = (wire.RESULT_STREAMED, b"", [], 0)
+
+
+class Execution:
+    """What a request knows of the execution that brought it."""
+
+    __slots__ = ("_link", "_id", "_is_decoupled")
+
+    def __init__(self, link: ServerLink, execution_id: int, is_decoupled: bool) -> None:
+        self._link = link
+        self._id = execution_id
+        self._is_decoupled = is_decoupled
+
+    def is_cancelled(self, index: int) -> bool:
+        return self._link.is_cancelled(self._id, index)
+
+    def new_sender(self, index: int, requested: frozenset) -> ResponseSender:
+        outlet = Stream if self._is_decoupled else SingleResponse
+        return ResponseSender(outlet(self._link, self._id, index), requested)
+
+
+class Executor:
+    """Runs executions of one model. A model without batching gets one request a call."""
+
+    def __init__(
+        self,
+        link: ServerLink,
+        model: Any,
+        output_names: List[str],
+        is_decoupled: bool,
+        has_batching: bool,
+        instance_name: str,
+    ) -> None:
+        self._link = link
+        self._instance_name = instance_name
+        self._model = model
+        self._reader = wire.HeadReader(output_names)
+        self._is_decoupled = is_decoupled
+        self._has_batching = has_batching
+        self._loop: Optional[asyncio.AbstractEventLoop] = None
+
+    def run(self, frame: ch.Frame) -> None:
+        link = self._link
+        execution_id = frame.id
+        link.current_execution_id = execution_id
+        try:
+            execution = Execution(link, execution_id, self._is_decoupled)
+            requests = decode_requests(frame.payload, self._reader, execution)
+            if self._is_decoupled:
+                self._run_decoupled(requests)
+                results = [_STREAMED] * len(requests)
+            elif self._has_batching or len(requests) == 1:
+                results = self._run_batch(requests)
+            else:
+                results = []
+                for request in requests:
+                    results += self._run_alone(request)
+            parts = wire.encode_results(results)
+        except BaseException as error:  # noqa: B902 - sys.exit() of a model is its failure
+            link.channel.send(ch.FAILED, execution_id, [self._failure(error)])
+            return
+        finally:
+            link.current_execution_id = 0
+        link.channel.send(ch.EXECUTED, execution_id, parts)
+
+    def run_coroutine(self, awaitable: Awaitable[Any]) -> Any:
+        """Runs it to its end on the loop of the model's own thread."""
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            asyncio.set_event_loop(self._loop)
+        return self._loop.run_until_complete(_await(awaitable))
+
+    def _run_batch(self, requests: List[InferenceRequest]) -> List[Result]:
+        responses = self._model.execute(requests)
+        if type(responses) is not list:
+            if inspect.isawaitable(responses):
+                responses = self.run_coroutine(responses)
+            if not isinstance(responses, list):
+                raise _ContractError(
+                    "execute must return a list of {} InferenceResponse object(s), one for each "
+                    "request, but it returned {}".format(
+                        len(requests), "None" if responses is None else type(responses).__name__
+                    )
+                )
+        if len(responses) != len(requests):
+            raise _ContractError(
+                "Number of InferenceResponse objects do not match the number of InferenceRequest "
+                "objects. InferenceRequest(s) size is:{}, and InferenceResponse(s) size is:{}\n"
+                .format(len(requests), len(responses))
+            )
+        results: List[Result] = []
+        for request, response in zip(requests, responses):
+            if isinstance(response, InferenceResponse):
+                results.append(response._result(request._head.requested_set))
+            else:
+                results.append(_result_of_sender(request, response))
+        return results
+
+    def _run_alone(self, request: InferenceRequest) -> List[Result]:
+        """One of several requests that came together: its failure is its own."""
+        try:
+            return self._run_batch([request])
+        except BaseException as error:  # noqa: B902 - as in `run`
+            return [(wire.RESULT_ERROR, self._failure(error), [], 0)]
+
+    def _failure(self, error: BaseException) -> bytes:
+        text = str(error) if isinstance(error, _ContractError) else describe(error)
+        return encode_error(
+            "Failed to process the request(s) for model '{}', message: {}".format(
+                self._instance_name, text
+            )
+        )
+
+    def _run_decoupled(self, requests: List[InferenceRequest]) -> None:
+        for request in requests:
+            # A request that is dropped unanswered takes its sender along, which ends it.
+            request.get_response_sender()
+        returned = self._model.execute(requests)
+        if inspect.isawaitable(returned):
+            # Its requests go on while the next ones begin.
+            asyncio.run_coroutine_threadsafe(
+                self._answer_failure(returned, requests), self._background_loop()
+            )
+        elif returned is not None:
+            raise _ContractError(
+                "execute of a decoupled model must return None and answer through response "
+                "senders, but it returned {}".format(type(returned).__name__)
+            )
+
+    async def _answer_failure(
+        self, awaitable: Awaitable[Any], requests: List[InferenceRequest]
+    ) -> None:
+        try:
+            await awaitable
+        except BaseException as error:  # noqa: B902 - as in `run`
+            for request in requests:
+                request.get_response_sender()._fail(self._failure(error))
+
+    def _background_loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            threading.Thread(
+                target=self._loop.run_forever, name="nereid-coroutines", daemon=True
+            ).start()
+        return self._loop
+
+
+class _ContractError(Exception):
+    """What `execute` returned is not what it must return."""
+
+
+async def _await(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable
+
+
+def _result_of_sender(request: InferenceRequest, response: Any) -> Result:
+    """The result where `execute` returned no response for a request."""
+    if response is not None:
+        raise _ContractError(
+            "execute must return InferenceResponse objects, but its list holds {}".format(
+                type(response).__name__
+            )
+        )
+    sender = request._sender
+    outlet = sender._outlet if sender is not None else None
+    # Nothing of ours may keep the sender: that it is dropped must be noticed.
+    request._sender = sender = None
+    result = outlet.wait() if isinstance(outlet, SingleResponse) else None
+    if result is None:
+        raise _ContractError(
+            "execute returned None instead of an InferenceResponse, and no response was sent "
+            "through the request's response sender"
+        )
+    return result
