@@ -1,0 +1,102 @@
+import { fileURLToPath } from 'node:url';
+import type { Clock } from './clock.js';
+import { availableCores } from './execution/available-cores.js';
+import type { CustomMetrics } from './observability/custom-metrics.js';
+import type { LogSettings, TextLogger } from './observability/text-logger.js';
+import type { ServerOptions } from './options.js';
+import { openModelRepository } from './repository/open-model-repository.js';
+import type { RepositoryEvents } from './repository/repository-events.js';
+import { LoadSlots } from './server/load-slots.js';
+import { ModelControl } from './server/model-control.js';
+import { ModelLoader } from './server/model-loader.js';
+import { ModelRegistry } from './server/model-registry.js';
+import { ModelServices } from './server/model-services.js';
+import { RepositorySet } from './server/repository-set.js';
+import { RevisionReader } from './server/revision-reader.js';
+import { SchedulerFactory } from './server/scheduler-factory.js';
+import { ServerCore } from './server/server-core.js';
+
+/** Everything between the front ends and the model files. */
+export interface ComposedModels {
+  readonly core: ServerCore;
+  readonly control: ModelControl;
+  readonly registry: ModelRegistry;
+  readonly repositories: RepositorySet;
+}
+
+export interface ModelsEnvironment {
+  readonly clock: Clock;
+  readonly logger: TextLogger;
+  readonly logSettings: LogSettings;
+  readonly customMetrics: CustomMetrics;
+  readonly repositoryEvents: RepositoryEvents;
+  readonly serverVersion: string;
+}
+
+/** Extensions of the v2 protocol that this server implements. */
+const extensions: readonly string[] = [
+  'classification',
+  'sequence',
+  'model_repository',
+  'model_repository(unload_dependents)',
+  'schedule_policy',
+  'model_configuration',
+  'system_shared_memory',
+  'cuda_shared_memory',
+  'binary_tensor_data',
+  'parameters',
+  'statistics',
+  'trace',
+  'logging',
+];
+
+const workerFile = fileURLToPath(new URL('../workers/instance-worker.js', import.meta.url));
+
+/** Rejects where a repository cannot be opened. Nothing is loaded yet. */
+export async function composeModels(
+  options: ServerOptions,
+  environment: ModelsEnvironment,
+): Promise<ComposedModels> {
+  const { clock, logger, repositoryEvents } = environment;
+  const registry = new ModelRegistry();
+  const repositories = new RepositorySet(
+    await Promise.all(
+      options.repository.locations.map((location) =>
+        openModelRepository(location, { clock, events: repositoryEvents, watchMode: 'events' }),
+      ),
+    ),
+    logger,
+  );
+  const reader = new RevisionReader({ configName: options.repository.configName }, logger);
+  const loader = new ModelLoader(
+    {
+      workerFile,
+      isAutoCompleteEnabled: !options.repository.isAutoCompleteDisabled,
+      cores: availableCores(),
+      backendConfig: options.execution.backendConfig,
+      executionTimeoutMs: options.execution.timeoutMs,
+      loadRetriesMax: options.repository.loadRetriesMax,
+    },
+    {
+      slots: new LoadSlots(options.repository.loadsMax),
+      schedulers: new SchedulerFactory(clock, {
+        servedModel: (name, version) => core.servedModel(name, version),
+        infer: (request, handler) => core.infer(request, handler),
+      }),
+      clock,
+      logger,
+      recorderOptions: { isSummarized: options.metrics.families.isSummaryLatencies },
+      labelsOf: (name) => core.servedModel(name, '').labels,
+      hostServices: (name, countInstances) =>
+        new ModelServices(name, countInstances, core, logger, environment.customMetrics),
+      logVerboseLevel: () => environment.logSettings.verboseLevel,
+    },
+  );
+  const control = new ModelControl(registry, repositories, reader, loader, logger);
+  const core: ServerCore = new ServerCore(registry, control, {
+    metadata: { name: options.id, version: environment.serverVersion, extensions },
+    controlMode: options.repository.controlMode,
+    isReadinessStrict: options.lifetime.isStrictReadiness,
+  });
+  return { core, control, registry, repositories };
+}

@@ -1,0 +1,272 @@
+import { readFile, realpath, stat } from 'node:fs/promises';
+import path from 'node:path';
+import type { Clock } from '../clock.js';
+import { InferenceServerError, invalidArg, unavailable } from '../errors.js';
+import { InstancePool } from '../execution/instance-pool.js';
+import type { HostServices } from '../execution/model-instances.js';
+import { completeModelConfig } from '../model-config/complete-model-config.js';
+import { isInsideDirectory, labelFilePath, parseLabels } from '../model-config/labels.js';
+import type { ModelConfig } from '../model-config/model-config.js';
+import { validateBackend, validateModelConfig } from '../model-config/validate-model-config.js';
+import type { Logger } from '../observability/logger.js';
+import {
+  ModelStatisticsRecorder,
+  type RecorderOptions,
+} from '../observability/statistics-recorder.js';
+import type { PendingRequest } from '../scheduling/pending-request.js';
+import type { LoadSlots } from './load-slots.js';
+import { Model } from './model.js';
+import type { VersionLoader } from './model-control.js';
+import { ModelExecutor } from './model-executor.js';
+import type { ModelRevision } from './model-revision.js';
+import { createRequestValidator } from './request-validation.js';
+import type { SchedulerFactory } from './scheduler-factory.js';
+import { runWarmup } from './warmup-run.js';
+
+export interface ModelLoaderOptions {
+  /** The compiled `workers/instance-worker.js`. */
+  readonly workerFile: string;
+  readonly isAutoCompleteEnabled: boolean;
+  readonly cores: number;
+  /** Backend → its `--backend-config`; '' holds settings for every backend. */
+  readonly backendConfig: ReadonlyMap<string, Readonly<Record<string, string>>>;
+  readonly executionTimeoutMs: number;
+  readonly loadRetriesMax: number;
+}
+
+/** What the loader takes from the rest of the server. */
+export interface ModelLoaderParts {
+  readonly slots: LoadSlots;
+  readonly schedulers: SchedulerFactory;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly recorderOptions: RecorderOptions;
+  /** `countInstances` tells how many instances the model has. */
+  /** Labels of a served model's outputs. */
+  labelsOf(modelName: string): ReadonlyMap<string, readonly string[]>;
+  hostServices(modelName: string, countInstances: () => number): HostServices;
+  logVerboseLevel(): number;
+}
+
+/** A model that does not finish within this time ends with its thread. */
+const finalizeTimeoutMs = 10_000;
+/** What the reference server gives `is_ready`. */
+const readinessTimeoutMs = 5_000;
+const retryDelayMs = 1_000;
+
+/** Loads one version: instances, completed configuration, scheduler, warm-up. */
+export class ModelLoader implements VersionLoader {
+  readonly #options: ModelLoaderOptions;
+  readonly #parts: ModelLoaderParts;
+
+  constructor(options: ModelLoaderOptions, parts: ModelLoaderParts) {
+    this.#options = options;
+    this.#parts = parts;
+  }
+
+  /** Rejects with the version's reason, after `loadRetriesMax` further tries. */
+  async load(revision: ModelRevision, version: string): Promise<Model> {
+    for (let attempt = 0; ; attempt += 1) {
+      try {
+        return await this.#parts.slots.run(() => this.#loadOnce(revision, version));
+      } catch (error) {
+        const reason = describeLoadFailure(error);
+        this.#parts.logger.error(`failed to load '${revision.name}' version ${version}: ${reason}`);
+        if (attempt >= this.#options.loadRetriesMax) throw error;
+        await new Promise((resolve) => setTimeout(resolve, retryDelayMs));
+      }
+    }
+  }
+
+  async #loadOnce(revision: ModelRevision, version: string): Promise<Model> {
+    this.#parts.logger.info(`loading: ${revision.name}:${version}`);
+    const files = await revision.localize();
+    try {
+      const versionDirectory = path.join(files.directory, version);
+      await checkDirectory(versionDirectory, revision.name, version);
+      return revision.config.ensemble_scheduling === undefined
+        ? await this.#loadModel(revision, version, files.directory, () => files.release())
+        : await this.#loadEnsemble(revision, version, files.directory, () => files.release());
+    } catch (error) {
+      await files.release();
+      throw error;
+    }
+  }
+
+  async #loadModel(
+    revision: ModelRevision,
+    version: string,
+    modelDirectory: string,
+    release: () => Promise<void>,
+  ): Promise<Model> {
+    const { clock } = this.#parts;
+    const startNs = clock.nowNs();
+    validateBackend(revision.config);
+    const services = this.#parts.hostServices(revision.name, () => pool.instances);
+    const pool: InstancePool = new InstancePool(
+      {
+        workerFile: this.#options.workerFile,
+        modelName: revision.name,
+        modelVersion: version,
+        modelDirectory,
+        versionDirectory: path.join(modelDirectory, version),
+        backend: revision.config.backend,
+        backendConfig: this.#backendConfig(revision.config.backend),
+        config: revision.config,
+        isAutoCompleteEnabled: this.#options.isAutoCompleteEnabled,
+        cores: this.#options.cores,
+        logVerboseLevel: this.#parts.logVerboseLevel(),
+        executionTimeoutMs: this.#options.executionTimeoutMs,
+        startTimeoutMs: 0,
+        finalizeTimeoutMs,
+        readinessTimeoutMs,
+        heapMiBMax: 0,
+      },
+      services,
+      clock,
+    );
+    const config = await pool.start((completed) => complete(revision, completed));
+    const recorder = this.#newRecorder(revision.name, version);
+    try {
+      const model = { name: revision.name, version, config };
+      const validate = createRequestValidator(config);
+      await runWarmup(config, version, modelDirectory, validate, pool, clock);
+      const executor = new ModelExecutor(pool, version, config, recorder);
+      return new Model({
+        ...model,
+        labels: await readLabels(config, modelDirectory),
+        isDecoupled: config.model_transaction_policy?.decoupled ?? false,
+        validate,
+        scheduler: this.#parts.schedulers.forModel(config, executor),
+        instances: pool,
+        recorder,
+        clock,
+        release,
+        loadSecs: (clock.nowNs() - startNs) / 1e9,
+      });
+    } catch (error) {
+      await pool.destroy();
+      throw error;
+    }
+  }
+
+  async #loadEnsemble(
+    revision: ModelRevision,
+    version: string,
+    modelDirectory: string,
+    release: () => Promise<void>,
+  ): Promise<Model> {
+    const { clock, schedulers } = this.#parts;
+    const startNs = clock.nowNs();
+    const { config } = revision;
+    validateModelConfig(config);
+    const plan = schedulers.planEnsemble(config);
+    const recorder = this.#newRecorder(revision.name, version);
+    const onExecuted = ({ rows, timing }: PendingRequest) =>
+      recorder.executed(rows, [
+        timing.computeStartNs,
+        timing.computeInputEndNs,
+        timing.computeOutputStartNs,
+        timing.computeEndNs,
+      ]);
+    return new Model({
+      name: revision.name,
+      version,
+      config,
+      labels: this.#withStepLabels(config, await readLabels(config, modelDirectory)),
+      isDecoupled: plan.isDecoupled,
+      validate: createRequestValidator(config),
+      scheduler: schedulers.forEnsemble(plan, version, onExecuted),
+      instances: undefined,
+      recorder,
+      clock,
+      release,
+      loadSecs: (clock.nowNs() - startNs) / 1e9,
+    });
+  }
+
+  /** An output without labels of its own has those of the step's output that it is. */
+  #withStepLabels(
+    config: ModelConfig,
+    own: ReadonlyMap<string, readonly string[]>,
+  ): ReadonlyMap<string, readonly string[]> {
+    const labels = new Map(own);
+    for (const step of config.ensemble_scheduling?.step ?? []) {
+      for (const [stepOutput, tensor] of Object.entries(step.output_map)) {
+        const stepLabels = this.#parts.labelsOf(step.model_name).get(stepOutput);
+        if (stepLabels !== undefined && !labels.has(tensor)) labels.set(tensor, stepLabels);
+      }
+    }
+    return labels;
+  }
+
+  #newRecorder(name: string, version: string): ModelStatisticsRecorder {
+    const { clock, recorderOptions } = this.#parts;
+    return new ModelStatisticsRecorder(name, version, clock, recorderOptions);
+  }
+
+  #backendConfig(backend: string): Readonly<Record<string, string>> {
+    const { backendConfig } = this.#options;
+    return { ...backendConfig.get(''), ...backendConfig.get(backend) };
+  }
+}
+
+/** `Invalid argument: text`, as the reference server words a version's reason. */
+export function describeLoadFailure(error: unknown): string {
+  if (error instanceof InferenceServerError) return `${statusNames[error.code]}: ${error.message}`;
+  return `Internal: ${error instanceof Error ? error.message : String(error)}`;
+}
+
+const statusNames = {
+  UNKNOWN: 'Unknown',
+  INTERNAL: 'Internal',
+  NOT_FOUND: 'Not found',
+  INVALID_ARG: 'Invalid argument',
+  UNAVAILABLE: 'Unavailable',
+  UNSUPPORTED: 'Unsupported',
+  ALREADY_EXISTS: 'Already exists',
+  CANCELLED: 'Cancelled',
+} as const;
+
+function complete(revision: ModelRevision, completed: ModelConfig | undefined): ModelConfig {
+  const config = completeModelConfig(completed ?? revision.config, {
+    modelName: revision.name,
+    versionFiles: [],
+  });
+  validateModelConfig(config);
+  return config;
+}
+
+async function checkDirectory(directory: string, name: string, version: string): Promise<void> {
+  try {
+    if ((await stat(directory)).isDirectory()) return;
+  } catch (error) {
+    throw unavailable(`model '${name}': the folder of version ${version} has gone`, error);
+  }
+  throw invalidArg(`model '${name}': version ${version} is not a folder`);
+}
+
+async function readLabels(
+  config: ModelConfig,
+  modelDirectory: string,
+): Promise<ReadonlyMap<string, readonly string[]>> {
+  const labels = new Map<string, readonly string[]>();
+  for (const output of config.output) {
+    if (output.label_filename === '') continue;
+    const file = labelFilePath(modelDirectory, output.label_filename);
+    try {
+      const [realFile, realDirectory] = await Promise.all([
+        realpath(file),
+        realpath(modelDirectory),
+      ]);
+      if (!isInsideDirectory(realDirectory, realFile)) throw new Error('it links out of the model');
+      labels.set(output.name, parseLabels(await readFile(realFile, 'utf8')));
+    } catch (error) {
+      throw invalidArg(
+        `model '${config.name}', output '${output.name}': label file '${output.label_filename}' cannot be read`,
+        error,
+      );
+    }
+  }
+  return labels;
+}

@@ -1,0 +1,56 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { ModelConfig } from '../model-config/model-config.js';
+import type { LocalizedModel, ModelListing } from '../repository/model-repository.js';
+
+/** One state of a model's files and configuration, ready to be loaded. */
+export interface ModelRevision {
+  readonly name: string;
+  readonly listing: ModelListing;
+  /** As written, with defaults; a version's own files may complete it further. */
+  readonly config: ModelConfig;
+  /** Versions that the policy serves, ascending. */
+  readonly versions: readonly string[];
+  readonly origin: RevisionOrigin;
+  /** The files as a local folder, for as long as the caller holds it. */
+  localize(): Promise<LocalizedModel>;
+}
+
+/** Whether the repository's own files were used, or what a load call gave in their place. */
+export type RevisionOrigin = 'repository' | 'config-override' | 'file-override';
+
+/** How a revision differs from the one that is served. */
+export type RevisionChange =
+  | { readonly type: 'none' }
+  /** Instance groups or version policy only: versions stay loaded. */
+  | { readonly type: 'in-place' }
+  /** These versions' own files changed; the others stay loaded. */
+  | { readonly type: 'versions'; readonly changed: ReadonlySet<string> }
+  | { readonly type: 'all' };
+
+/** What must be loaded again to get from `served` to `wanted`. */
+export function compareRevisions(
+  served: ModelRevision | undefined,
+  wanted: ModelRevision,
+): RevisionChange {
+  if (served === undefined || served.origin !== wanted.origin) return { type: 'all' };
+  if (wanted.origin === 'file-override') return { type: 'all' };
+  if (served.listing.restFingerprint !== wanted.listing.restFingerprint) return { type: 'all' };
+  if (
+    !isDeepStrictEqual(withoutInPlaceFields(served.config), withoutInPlaceFields(wanted.config))
+  ) {
+    return { type: 'all' };
+  }
+  const changed = wanted.versions.filter(
+    (version) => served.listing.versions.get(version) !== wanted.listing.versions.get(version),
+  );
+  if (changed.length > 0) return { type: 'versions', changed: new Set(changed) };
+  const isSame =
+    isDeepStrictEqual(served.config, wanted.config) &&
+    isDeepStrictEqual(served.versions, wanted.versions);
+  return isSame ? { type: 'none' } : { type: 'in-place' };
+}
+
+function withoutInPlaceFields(config: ModelConfig): Partial<ModelConfig> {
+  const { instance_group: _groups, version_policy: _policy, ...rest } = config;
+  return rest;
+}

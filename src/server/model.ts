@@ -1,0 +1,180 @@
+import type { Clock } from '../clock.js';
+import { type InferenceServerError, toInferenceServerError } from '../errors.js';
+import { fromConfigDataType } from '../inference/datatype.js';
+import type { InferenceRequest } from '../inference/infer-request.js';
+import type { InferenceHandle, ResponseHandler } from '../inference/infer-response.js';
+import type { ModelMetadata, TensorMetadata } from '../inference/model-metadata.js';
+import type { Outcome } from '../inference/outcome.js';
+import { startTiming } from '../inference/request-timing.js';
+import type { ModelConfig } from '../model-config/model-config.js';
+import type { MeteredModel } from '../observability/model-metric-families.js';
+import type { ModelStatistics } from '../observability/statistics.js';
+import type { ModelStatisticsRecorder } from '../observability/statistics-recorder.js';
+import { PendingRequest } from '../scheduling/pending-request.js';
+import type { Scheduler } from '../scheduling/scheduler.js';
+import type { ServedModel } from './inference-server.js';
+import type { LoadedVersion } from './model-entry.js';
+import type { RequestValidator } from './request-validation.js';
+
+/** What runs a model's batches: an instance pool; nothing for an ensemble. */
+export interface ModelInstancesOwner {
+  isReady(): Promise<boolean>;
+  setInstances(config: ModelConfig): Promise<void>;
+  setLogVerboseLevel(level: number): void;
+  close(): Promise<void>;
+  destroy(): Promise<void>;
+}
+
+export interface ModelParts {
+  readonly name: string;
+  readonly version: string;
+  readonly config: ModelConfig;
+  readonly labels: ReadonlyMap<string, readonly string[]>;
+  readonly isDecoupled: boolean;
+  readonly validate: RequestValidator;
+  readonly scheduler: Scheduler;
+  readonly instances: ModelInstancesOwner | undefined;
+  readonly recorder: ModelStatisticsRecorder;
+  readonly clock: Clock;
+  /** Seconds that the load took. */
+  readonly loadSecs: number;
+  /** Frees what the load took: the local copy of a remote model. */
+  release(): Promise<void>;
+}
+
+/** One loaded model version: takes requests, counts them, and retires when told. */
+export class Model implements LoadedVersion {
+  readonly name: string;
+  readonly version: string;
+  #served: ServedModel;
+  readonly #parts: ModelParts;
+  #retirement: Promise<void> | undefined;
+
+  constructor(parts: ModelParts) {
+    this.name = parts.name;
+    this.version = parts.version;
+    this.#parts = parts;
+    this.#served = {
+      name: parts.name,
+      version: parts.version,
+      config: parts.config,
+      isDecoupled: parts.isDecoupled,
+      labels: parts.labels,
+    };
+  }
+
+  get served(): ServedModel {
+    return this.#served;
+  }
+
+  /** Never throws: what is wrong with the request goes to `handler.fail`. */
+  infer(request: InferenceRequest, handler: ResponseHandler): InferenceHandle {
+    const timing = startTiming(this.#parts.clock.nowNs());
+    let pending: PendingRequest;
+    try {
+      const { rows, modelInputs } = this.#parts.validate(request);
+      pending = new PendingRequest(request, rows, modelInputs, timing, handler, this.#onSettled);
+    } catch (error) {
+      handler.fail(this.#toError(error));
+      return settledHandle;
+    }
+    timing.queueStartNs = timing.requestStartNs;
+    try {
+      this.#parts.scheduler.enqueue(pending);
+    } catch (error) {
+      pending.fail(this.#toError(error), 'REFUSED');
+    }
+    return pending;
+  }
+
+  metadata(versions: readonly string[]): ModelMetadata {
+    const { config } = this.#served;
+    const isBatching = config.max_batch_size > 0;
+    return {
+      name: this.name,
+      versions,
+      platform: config.platform === '' ? config.backend : config.platform,
+      inputs: config.input.map((tensor) => describeTensor(tensor, isBatching)),
+      outputs: config.output.map((tensor) => describeTensor(tensor, isBatching)),
+    };
+  }
+
+  statistics(): ModelStatistics {
+    return this.#parts.recorder.snapshot();
+  }
+
+  /** What metrics read of this version. */
+  metered(): MeteredModel {
+    const { name, version, recorder, scheduler, loadSecs, config } = this.#parts;
+    const tags = Object.entries(config.metric_tags).map(([key, value]) => [`_${key}`, value]);
+    return {
+      labels: { model: name, version, ...Object.fromEntries(tags) },
+      recorder,
+      pendingRequests: scheduler.queuedRequests,
+      loadSecs,
+      isCached: config.response_cache?.enable ?? false,
+    };
+  }
+
+  /** The model's own word, where it has one. Never rejects. */
+  async isReady(): Promise<boolean> {
+    return (await this.#parts.instances?.isReady()) ?? true;
+  }
+
+  /** Takes over what may change while versions stay loaded. */
+  async updateInPlace(config: ModelConfig): Promise<void> {
+    const { instance_group, version_policy } = config;
+    const policy = version_policy === undefined ? {} : { version_policy };
+    const updated = { ...this.#served.config, instance_group, ...policy };
+    this.#served = { ...this.#served, config: updated };
+    await this.#parts.instances?.setInstances(updated);
+  }
+
+  setLogVerboseLevel(level: number): void {
+    this.#parts.instances?.setLogVerboseLevel(level);
+  }
+
+  retire(): Promise<void> {
+    this.#retirement ??= this.#retire();
+    return this.#retirement;
+  }
+
+  /** Ends now: queued requests fail with UNAVAILABLE, running ones are lost. */
+  async destroy(): Promise<void> {
+    this.#parts.scheduler.destroy();
+    await this.#parts.instances?.destroy();
+  }
+
+  async #retire(): Promise<void> {
+    await this.#parts.scheduler.drain();
+    await this.#parts.instances?.close();
+    await this.#parts.release();
+  }
+
+  readonly #onSettled = (pending: PendingRequest, outcome: Outcome): void => {
+    pending.timing.requestEndNs = this.#parts.clock.nowNs();
+    this.#parts.recorder.requestEnded(pending.timing, outcome, pending.rows);
+  };
+
+  #toError(thrown: unknown): InferenceServerError {
+    return toInferenceServerError(thrown, `internal error in model '${this.name}'`);
+  }
+}
+
+/** Of a request that ended before `infer` returned. */
+const settledHandle: InferenceHandle = {
+  cancel() {},
+  pause() {},
+  resume() {},
+};
+
+function describeTensor(
+  tensor: { readonly name: string; readonly data_type: string; readonly dims: readonly number[] },
+  isBatching: boolean,
+): TensorMetadata {
+  return {
+    name: tensor.name,
+    datatype: fromConfigDataType(tensor.data_type) ?? 'BYTES',
+    shape: isBatching ? [-1, ...tensor.dims] : tensor.dims,
+  };
+}

@@ -1,0 +1,153 @@
+import { invalidArg, toInferenceServerError, unavailable } from '../errors.js';
+import type { InferenceRequest } from '../inference/infer-request.js';
+import type { InferenceHandle, ResponseHandler } from '../inference/infer-response.js';
+import type {
+  ModelMetadata,
+  RepositoryIndexEntry,
+  ServerMetadata,
+} from '../inference/model-metadata.js';
+import type { ModelConfig } from '../model-config/model-config.js';
+import type { ModelStatistics } from '../observability/statistics.js';
+import type { InferenceServer, LoadOverride, ServedModel } from './inference-server.js';
+import type { ModelControl } from './model-control.js';
+import type { ModelRegistry } from './model-registry.js';
+
+export type ModelControlMode = 'none' | 'poll' | 'explicit';
+
+export interface ServerCoreOptions {
+  readonly metadata: ServerMetadata;
+  readonly controlMode: ModelControlMode;
+  readonly isReadinessStrict: boolean;
+}
+
+/**
+ * ```
+ *   starting ──start-up loads done──▶ serving ──signal──▶ draining ──▶ stopped
+ * ```
+ * `draining` still runs requests that arrive on open connections; it is live and not ready.
+ */
+type Phase = 'starting' | 'serving' | 'draining' | 'stopped';
+
+/** The service behind both front ends: routes requests to models and calls to model control. */
+export class ServerCore implements InferenceServer {
+  readonly #registry: ModelRegistry;
+  readonly #control: ModelControl;
+  readonly #options: ServerCoreOptions;
+  #phase: Phase = 'starting';
+
+  constructor(registry: ModelRegistry, control: ModelControl, options: ServerCoreOptions) {
+    this.#registry = registry;
+    this.#control = control;
+    this.#options = options;
+  }
+
+  /** Start-up loads are done: from now on the server may be ready. */
+  startServing(): void {
+    if (this.#phase === 'starting') this.#phase = 'serving';
+  }
+
+  /** Readiness turns false; requests are still served. */
+  startDraining(): void {
+    if (this.#phase !== 'stopped') this.#phase = 'draining';
+  }
+
+  /** Retires every model; resolves when all accepted requests have ended. */
+  async stop(): Promise<void> {
+    this.#phase = 'stopped';
+    await Promise.all([...this.#registry.records()].map((record) => record.entry.unload()));
+    await this.#registry.settleRetirements();
+  }
+
+  /** Ends now what `stop` waits for. */
+  async destroy(): Promise<void> {
+    this.#phase = 'stopped';
+    await Promise.all(this.#registry.readyModels().map((model) => model.destroy()));
+  }
+
+  isLive(): boolean {
+    return this.#phase !== 'stopped';
+  }
+
+  isReady(): boolean {
+    if (this.#phase !== 'serving') return false;
+    return !this.#options.isReadinessStrict || this.#control.isReady;
+  }
+
+  async isModelReady(name: string, version: string): Promise<boolean> {
+    try {
+      return await this.#registry.resolve(name, version).isReady();
+    } catch {
+      // Unknown and unavailable models are not ready; that is the whole answer.
+      return false;
+    }
+  }
+
+  serverMetadata(): ServerMetadata {
+    return this.#options.metadata;
+  }
+
+  modelMetadata(name: string, version: string): ModelMetadata {
+    const model = this.#registry.resolve(name, version);
+    const ready = this.#registry.record(name)?.entry.readyVersions() ?? [];
+    const versions = version === '' ? ready.map((entry) => entry.version) : [model.version];
+    return model.metadata(versions);
+  }
+
+  modelConfig(name: string, version: string): ModelConfig {
+    return this.#registry.resolve(name, version).served.config;
+  }
+
+  statistics(name: string, version: string): readonly ModelStatistics[] {
+    if (name === '') return this.#registry.readyModels().map((model) => model.statistics());
+    const ready = this.#registry.record(name)?.entry.readyVersions() ?? [];
+    if (ready.length === 0) throw invalidArg(`requested model '${name}' is not available`);
+    const models = version === '' ? ready : ready.filter((model) => model.version === version);
+    if (models.length === 0) {
+      throw invalidArg(`requested model version is not available for model '${name}'`);
+    }
+    return models.map((model) => model.statistics());
+  }
+
+  async repositoryIndex(isReadyOnly: boolean): Promise<readonly RepositoryIndexEntry[]> {
+    const rows = await this.#control.index(this.#options.controlMode === 'explicit');
+    return isReadyOnly ? rows.filter((row) => row.state === 'READY') : rows;
+  }
+
+  async loadModel(name: string, override: LoadOverride): Promise<void> {
+    this.#checkControl();
+    await this.#control.load(name, override);
+  }
+
+  async unloadModel(name: string, unloadDependents: boolean): Promise<void> {
+    this.#checkControl();
+    await this.#control.unload(name, unloadDependents);
+  }
+
+  servedModel(name: string, version: string): ServedModel {
+    return this.#registry.resolve(name, version).served;
+  }
+
+  infer(request: InferenceRequest, handler: ResponseHandler): InferenceHandle {
+    try {
+      return this.#registry
+        .resolve(request.modelName, request.modelVersion)
+        .infer(request, handler);
+    } catch (error) {
+      handler.fail(toInferenceServerError(error, 'internal error while finding the model'));
+      return endedHandle;
+    }
+  }
+
+  #checkControl(): void {
+    if (this.#phase === 'stopped') throw unavailable('Server is stopping.');
+    if (this.#options.controlMode !== 'explicit') {
+      throw unavailable('explicit model load / unload is not allowed if polling is enabled');
+    }
+  }
+}
+
+const endedHandle: InferenceHandle = {
+  cancel() {},
+  pause() {},
+  resume() {},
+};
