@@ -3,6 +3,7 @@ import { ensemblePlatform, isPlatformOfBackend, servedBackends } from './backend
 import type { ModelConfig, ModelDynamicBatching } from './model-config.js';
 import { validateBatchTensors } from './validate-batch-tensors.js';
 import { validateEnsemble } from './validate-ensemble.js';
+import { validateFileNames } from './validate-file-names.js';
 import { validateInstanceGroups } from './validate-instance-groups.js';
 import { validateSequenceBatching } from './validate-sequence-batching.js';
 import { validateTensors } from './validate-tensors.js';
@@ -45,6 +46,7 @@ export function validateModelConfigBeforeLoad(config: ModelConfig, directoryName
     );
   }
   validateBackendNames(config);
+  validateFileNames(config);
   if (config.max_batch_size < 0) {
     throw invalidArg(`'max_batch_size' must be non-negative value for ${name}`);
   }
