@@ -1,5 +1,4 @@
 import {
-  create,
   type DescEnum,
   type DescField,
   fromJson,
@@ -51,11 +50,6 @@ export function inDocumentOrder(config: ModelConfig): ModelConfig {
   const names = messageDescriptor('inference.ModelConfig').fields.map((field) => field.name);
   const entries = names.filter((name) => values.has(name)).map((name) => [name, values.get(name)]);
   return Object.fromEntries(entries);
-}
-
-/** A document with nothing set, for a model without a configuration file. */
-export function emptyModelConfig(): ModelConfig {
-  return toConfigDocument(create(messageDescriptor('inference.ModelConfig')));
 }
 
 function messageDocument(message: ReflectMessage): JsonObject {

@@ -126,6 +126,11 @@ function validateStrategy({ oldest, direct }: ModelSequenceBatching, config: Mod
       );
     }
   }
+  if (oldest !== undefined && oldest.max_candidate_sequences <= 0) {
+    throw invalidArg(
+      `sequence batching oldest strategy must specify 'max_candidate_sequences' > 0 for ${config.name}`,
+    );
+  }
   if (direct === undefined) return;
   // Written so that NaN is out of range.
   if (!(direct.minimum_slot_utilization >= 0 && direct.minimum_slot_utilization <= 1)) {

@@ -1,6 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
+import { fromBinary } from '@bufbuild/protobuf';
 import { describe, expect, it } from 'vitest';
 import { completeModelConfig } from '../../src/model-config/complete-model-config.js';
+import { modelConfigToProto, toConfigDocument } from '../../src/model-config/config-document.js';
 import type { ModelConfig } from '../../src/model-config/model-config.js';
 import {
   parseModelConfigJson,
@@ -10,6 +12,7 @@ import {
   validateModelConfig,
   validateModelConfigBeforeLoad,
 } from '../../src/model-config/validate-model-config.js';
+import { messageDescriptor } from '../../src/proto/descriptors.js';
 
 const folder = new URL('../conformance/golden/configs/', import.meta.url);
 const names = readdirSync(folder)
@@ -75,6 +78,12 @@ describe('configurations recorded from the reference server', () => {
   it.each(names)('%s completes to itself', (name) => {
     const config = served(name);
     expect(completeModelConfig(config, { modelName: name, versionFiles: [] })).toEqual(config);
+  });
+
+  it.each(names)('%s reaches a gRPC client whole', (name) => {
+    const config = served(name);
+    const descriptor = messageDescriptor('inference.ModelConfig');
+    expect(toConfigDocument(fromBinary(descriptor, modelConfigToProto(config)))).toEqual(config);
   });
 
   it.each(names)('%s is read back from the JSON that is shown', (name) => {

@@ -199,6 +199,10 @@ describe('validateModelConfigBeforeLoad', () => {
       'sequence batching preferred batch size must be positive for m',
     ],
     [
+      sequence('oldest { }'),
+      "sequence batching oldest strategy must specify 'max_candidate_sequences' > 0 for m",
+    ],
+    [
       sequence('direct { minimum_slot_utilization: 1.1 }'),
       'sequence batching minimum slot utilization must be in range (0.0, 1.0] for m',
     ],
@@ -236,6 +240,7 @@ describe('validateModelConfigBeforeLoad', () => {
     'response_cache { enable: true }',
     sequence('direct { minimum_slot_utilization: 0 }'),
     sequence('direct { minimum_slot_utilization: 1 }'),
+    sequence('oldest { max_candidate_sequences: 1 preferred_batch_size: [ 1, 4 ] }'),
     sequence(control('C', 'CORRID', 'data_type: TYPE_STRING') + control('S', 'START', bools)),
     'model_metrics { metric_control { metric_identifier { family: "f" } histogram_options { buckets: [ 1, 2 ] } } }',
   ])('accepts %j', (text) => {
