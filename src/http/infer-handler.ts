@@ -12,8 +12,8 @@ import { type InferLimits, parseInferRequest } from '../protocol/infer-request-j
 import { encodeInferResponse } from '../protocol/infer-response-json.js';
 import { parseRawRequest } from '../protocol/raw-request.js';
 import type { ResponseForm } from '../protocol/response-form.js';
-import type { SharedMemoryRegions } from '../protocol/shared-memory-regions.js';
 import type { InferenceServer, ServedModel } from '../server/inference-server.js';
+import type { HeldRegions, SharedMemoryRegistry } from '../server/shared-memory.js';
 import {
   type ContentEncoding,
   chooseEncoding,
@@ -36,7 +36,7 @@ import type {
 
 export interface InferHandlerDeps {
   readonly server: InferenceServer;
-  readonly regions: SharedMemoryRegions;
+  readonly regions: SharedMemoryRegistry;
   readonly forwardedHeaders: ForwardedHeaders;
   readonly logger: Logger;
 }
@@ -77,7 +77,8 @@ export class InferHandler {
       return;
     }
     const headerLength = exchange.header('inference-header-content-length');
-    const jsonByteLength = parseHeaderLength(headerLength);
+    const jsonByteLength =
+      headerLength === '' ? lengthOfEmptyHeader(exchange) : parseHeaderLength(headerLength);
     const call = new InferCall(this, exchange, target, model, {
       contentEncoding,
       acceptEncoding: chooseEncoding(exchange.header('accept-encoding')),
@@ -108,6 +109,8 @@ class InferCall implements BodyReceiver, ExchangeWatcher, ResponseHandler {
   readonly #model: ServedModel;
   readonly #headers: InferHeaders;
   #form: ResponseForm | undefined = undefined;
+  /** Of the outputs that go to shared memory. */
+  #regions: HeldRegions | undefined = undefined;
   #handle: InferenceHandle | undefined = undefined;
   #response: InferenceResponse | undefined = undefined;
   #responseCount = 0;
@@ -181,11 +184,13 @@ class InferCall implements BodyReceiver, ExchangeWatcher, ResponseHandler {
       this.#isQueued = true;
       this.#fail(thrown);
     }
+    this.#regions?.release();
   }
 
   fail(error: InferenceServerError): void {
     this.#response = undefined;
     this.#handle = undefined;
+    this.#regions?.release();
     this.#fail(error);
   }
 
@@ -217,6 +222,7 @@ class InferCall implements BodyReceiver, ExchangeWatcher, ResponseHandler {
         ? parseRawRequest(this.#target, body, this.#model.config, limits)
         : parseInferRequest(this.#target, body, length, limits, deps.regions, envelopes);
     this.#form = parsed.responseForm;
+    this.#regions = holdOutputRegions(parsed.responseForm, deps.regions);
     return forwarded === undefined ? parsed.request : withParameters(parsed.request, forwarded);
   }
 
@@ -229,7 +235,7 @@ class InferCall implements BodyReceiver, ExchangeWatcher, ResponseHandler {
       response,
       form,
       this.#model,
-      deps.regions,
+      this.#regions ?? deps.regions,
     );
     const head = jsonByteLength === undefined ? jsonHeads(200) : binaryHeads.get(jsonByteLength);
     const encoding = this.#headers.acceptEncoding;
@@ -249,14 +255,35 @@ class InferCall implements BodyReceiver, ExchangeWatcher, ResponseHandler {
   }
 }
 
-/**
- * As C's strtol reads the header: leading digits count, anything else is 0 (a raw request).
- * Undefined where the header is absent.
- */
-function parseHeaderLength(text: string): number | undefined {
-  if (text === '') return undefined;
+/** As C's strtol reads the header: leading digits count, anything else is 0 (a raw request). */
+function parseHeaderLength(text: string): number {
   const digits = /^\s*[+-]?\d+/.exec(text);
   return digits === null ? 0 : Number(digits[0]);
+}
+
+/**
+ * 0 where the header is there and empty, undefined where it is absent. Telling them apart takes a
+ * walk over all headers, which only binary clients can need.
+ */
+function lengthOfEmptyHeader(exchange: Exchange): number | undefined {
+  if (exchange.header('content-type') !== 'application/octet-stream') return undefined;
+  let length: number | undefined;
+  exchange.visitHeaders((name) => {
+    if (name === 'inference-header-content-length') length = 0;
+  });
+  return length;
+}
+
+function holdOutputRegions(
+  form: ResponseForm,
+  regions: SharedMemoryRegistry,
+): HeldRegions | undefined {
+  if (form.outputs.size === 0) return undefined;
+  const names: string[] = [];
+  for (const { sharedMemory } of form.outputs.values()) {
+    if (sharedMemory !== undefined) names.push(sharedMemory.region);
+  }
+  return names.length === 0 ? undefined : regions.hold(names);
 }
 
 function withParameters(
