@@ -2,8 +2,6 @@ import { setFlagsFromString } from 'node:v8';
 import { invalidArg } from '../errors.js';
 import type { Exchange } from './transport.js';
 
-const caseSensitivePrefix = '(?-i)';
-
 /** Names that mean something to the server itself as a request parameter. */
 const reservedNames: ReadonlySet<string> = new Set([
   'sequence_id',
@@ -24,9 +22,9 @@ const reservedNames: ReadonlySet<string> = new Set([
 export class ForwardedHeaders {
   readonly #pattern: RegExp | undefined;
 
-  /** '' forwards none. Throws INVALID_ARG for a pattern that cannot be used. */
-  constructor(pattern: string) {
-    this.#pattern = pattern === '' ? undefined : compile(pattern);
+  /** Undefined forwards none. Throws INVALID_ARG for a pattern that the engine does not have. */
+  constructor(pattern: RegExp | undefined) {
+    this.#pattern = pattern === undefined ? undefined : compile(pattern);
   }
 
   /**
@@ -53,18 +51,16 @@ export class ForwardedHeaders {
   }
 }
 
-function compile(pattern: string): RegExp {
+function compile(pattern: RegExp): RegExp {
   // The `l` flag exists only after this; it changes nothing for other expressions.
   setFlagsFromString('--enable-experimental-regexp-engine');
   // The engine knows no `i`. Header names are compared in lower case, so the pattern is lowered.
-  const source = pattern.startsWith(caseSensitivePrefix)
-    ? pattern.slice(caseSensitivePrefix.length)
-    : lowerLetters(pattern);
+  const source = pattern.ignoreCase ? lowerLetters(pattern.source) : pattern.source;
   try {
     return new RegExp(source, 'l');
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
-    throw invalidArg(`cannot use '${pattern}' as a pattern of headers to forward: ${why}`, cause);
+    throw invalidArg(`cannot use ${pattern} as a pattern of headers to forward: ${why}`, cause);
   }
 }
 

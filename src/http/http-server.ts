@@ -15,11 +15,14 @@ import { methodNotAllowedBody, notFoundBody, replyError } from './replies.js';
 import { textHeads } from './reply-head.js';
 import { RepositoryHandler } from './repository-handler.js';
 import { chunksMax } from './request-body.js';
-import { type RestrictedApi, RestrictedApis } from './restricted-apis.js';
+import { RestrictedApis, type Restrictions } from './restricted-apis.js';
 import { type Action, type ActionHandler, RouteTable } from './routes.js';
 import { SettingsHandler } from './settings-handler.js';
 import { SharedMemoryHandler } from './shared-memory-handler.js';
 import type { Exchange, TlsOptions, Transport } from './transport.js';
+
+/** Bodies of the greatest size that may be in memory at once, unfinished. */
+const uploadsMax = 16;
 
 export interface HttpServerOptions {
   readonly transport: TransportChoice;
@@ -28,20 +31,18 @@ export interface HttpServerOptions {
   /** 0 takes a free one. */
   readonly port: number;
   /** `--reuse-http-port`. */
-  readonly isPortShared: boolean;
+  readonly isPortReused: boolean;
   readonly tls: TlsOptions | undefined;
   /** `--http-max-input-size`: bytes of a JSON body or part, and of a body inflated. */
-  readonly inputBytesMax: number;
-  /** Bytes that all bodies being received may hold together. */
-  readonly uploadBytesMax: number;
-  /** `--http-header-forward-pattern`; '' forwards none. */
-  readonly headerForwardPattern: string;
+  readonly bodyBytesMax: number;
+  /** `--http-header-forward-pattern`; undefined forwards none. */
+  readonly headerForwardPattern: RegExp | undefined;
   /** `--http-restricted-api`. */
-  readonly restrictedApis: readonly RestrictedApi[];
+  readonly restrictions: Restrictions;
   /** `GET /v2/models` and `GET /v2/repository/index`, which the reference server does not have. */
   readonly hasExtraRoutes: boolean;
   /** `/metrics` on this port too. */
-  readonly hasMetrics: boolean;
+  readonly isMetricsAllowed: boolean;
 }
 
 export interface HttpServerDeps {
@@ -86,7 +87,7 @@ export function createHttpServer(
       if (transport !== undefined) throw unavailable('the HTTP server listens already');
       transport = await openTransport(
         options.transport,
-        options,
+        { ...options, uploadBytesMax: options.bodyBytesMax * uploadsMax },
         (exchange) => handler.handle(exchange),
         deps.logger,
       );
@@ -115,8 +116,11 @@ class RequestHandler {
   readonly #logger: Logger;
 
   constructor(options: HttpServerOptions, server: InferenceServer, deps: HttpServerDeps) {
-    this.#routes = new RouteTable(options);
-    this.#restricted = new RestrictedApis(options.restrictedApis);
+    this.#routes = new RouteTable({
+      hasExtraRoutes: options.hasExtraRoutes,
+      hasMetrics: options.isMetricsAllowed,
+    });
+    this.#restricted = new RestrictedApis(options.restrictions);
     this.#logger = deps.logger;
     this.#actions = makeActions(options, server, deps);
   }
@@ -154,7 +158,7 @@ function makeActions(
   deps: HttpServerDeps,
 ): Record<Action, ActionHandler> {
   const { logger, regions, settings, metrics } = deps;
-  const { inputBytesMax } = options;
+  const inputBytesMax = options.bodyBytesMax;
   const limits = { bytesMax: inputBytesMax, chunksMax };
   const health = new HealthHandler(server);
   const model = new ModelHandler(server, logger);

@@ -38,7 +38,7 @@ export function createMetricsServer(
   return {
     async listen() {
       const { address, port } = options;
-      const shared = { isPortShared: false, tls: undefined, uploadBytesMax: 0 };
+      const shared = { isPortReused: false, tls: undefined, uploadBytesMax: 0 };
       transport = await openNodeTransport({ address, port, ...shared }, handle);
       return { address, port: transport.port };
     },

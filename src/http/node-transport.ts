@@ -72,22 +72,22 @@ function makeServer(
 ): Server {
   const { tls } = options;
   if (tls === undefined) return createServer(serverOptions, onRequest);
-  const ca = tls.clientCaFile === undefined ? undefined : readFileSync(tls.clientCaFile);
+  const ca = tls.clientRootFile === '' ? undefined : readFileSync(tls.clientRootFile);
   const tlsOptions = {
     ...serverOptions,
     key: readFileSync(tls.keyFile),
-    cert: readFileSync(tls.certificateFile),
+    cert: readFileSync(tls.certFile),
     ...(ca === undefined ? {} : { ca, requestCert: true, rejectUnauthorized: true }),
   };
   return createTlsServer(tlsOptions, onRequest);
 }
 
 function listen(server: Server, options: TransportOptions): Promise<void> {
-  const { address, port, isPortShared } = options;
+  const { address, port, isPortReused } = options;
   const target = address.startsWith('unix:')
     ? { path: address.slice('unix:'.length) }
     : // Older versions of Node ignore reusePort (new in 23.1) and refuse a port that is taken.
-      { host: address, port, reusePort: isPortShared };
+      { host: address, port, reusePort: isPortReused };
   return new Promise((resolve, reject) => {
     server.once('error', (cause) => {
       reject(unavailable(`cannot listen on ${address} port ${port}: ${cause.message}`, cause));

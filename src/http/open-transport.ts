@@ -1,3 +1,4 @@
+import { invalidArg } from '../errors.js';
 import type { Logger } from '../observability/logger.js';
 import { openNodeTransport } from './node-transport.js';
 import type { ExchangeHandler, Transport, TransportOptions } from './transport.js';
@@ -13,9 +14,14 @@ export async function openTransport(
   logger: Logger,
 ): Promise<Transport> {
   if (choice === 'node') return openNodeTransport(options, handler);
-  if (choice === 'auto' && options.tls?.clientCaFile !== undefined) {
+  if (choice === 'auto' && asksForCertificates(options)) {
     logger.info('HTTP is carried by node:http: uWebSockets.js does not ask for certificates');
     return openNodeTransport(options, handler);
+  }
+  if (asksForCertificates(options)) {
+    throw invalidArg(
+      "uWebSockets.js does not ask clients for certificates: use '--http-transport=node'",
+    );
   }
   let uws: Awaited<ReturnType<typeof loadUws>>;
   try {
@@ -26,6 +32,10 @@ export async function openTransport(
     return openNodeTransport(options, handler);
   }
   return openUwsTransport(uws, options, handler);
+}
+
+function asksForCertificates({ tls }: TransportOptions): boolean {
+  return tls !== undefined && tls.clientRootFile !== '';
 }
 
 /** What a user must know, and can do, when the native library does not load. */

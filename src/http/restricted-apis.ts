@@ -13,12 +13,13 @@ export type RestrictedCategory =
   | 'trace'
   | 'logging';
 
-export interface RestrictedApi {
-  readonly categories: readonly RestrictedCategory[];
-  /** Name and value of the header that opens them. */
+/** The header that opens a group, and its value. */
+export interface Restriction {
   readonly header: string;
   readonly value: string;
 }
+
+export type Restrictions = ReadonlyMap<RestrictedCategory, Restriction>;
 
 interface Lock {
   readonly header: string;
@@ -29,11 +30,11 @@ interface Lock {
 export class RestrictedApis {
   readonly #locks: ReadonlyMap<RestrictedCategory, Lock>;
 
-  constructor(apis: readonly RestrictedApi[]) {
+  constructor(restrictions: Restrictions) {
     const locks = new Map<RestrictedCategory, Lock>();
-    for (const { categories, header, value } of apis) {
-      const lock = { header, lowerCaseHeader: header.toLowerCase(), digest: digestOf(value) };
-      for (const category of categories) locks.set(category, lock);
+    for (const [category, { header, value }] of restrictions) {
+      const lowerCaseHeader = header.toLowerCase();
+      locks.set(category, { header, lowerCaseHeader, digest: digestOf(value) });
     }
     this.#locks = locks;
   }

@@ -80,9 +80,9 @@ export type ExchangeHandler = (exchange: Exchange) => void;
 
 export interface TlsOptions {
   readonly keyFile: string;
-  readonly certificateFile: string;
-  /** Where set, clients must show a certificate signed by one of these. */
-  readonly clientCaFile: string | undefined;
+  readonly certFile: string;
+  /** Clients must show a certificate that one of these signed; '' asks for none. */
+  readonly clientRootFile: string;
 }
 
 export interface TransportOptions {
@@ -91,7 +91,7 @@ export interface TransportOptions {
   /** 0 takes a free one. */
   readonly port: number;
   /** True lets several processes listen on the port; false refuses one that is taken. */
-  readonly isPortShared: boolean;
+  readonly isPortReused: boolean;
   readonly tls: TlsOptions | undefined;
   /** Bytes that all bodies being received may hold together. */
   readonly uploadBytesMax: number;

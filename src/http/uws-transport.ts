@@ -1,5 +1,5 @@
 import type { us_listen_socket as ListenSocket, TemplatedApp } from 'uWebSockets.js';
-import { invalidArg, unavailable } from '../errors.js';
+import { unavailable } from '../errors.js';
 import { BodyMemory } from './body-buffer.js';
 import { answerFaults } from './faults.js';
 import type { ExchangeHandler, Transport, TransportOptions } from './transport.js';
@@ -26,15 +26,12 @@ export async function openUwsTransport(
   handler: ExchangeHandler,
 ): Promise<Transport> {
   const { tls } = options;
-  if (tls?.clientCaFile !== undefined) {
-    throw invalidArg('uWebSockets.js does not ask clients for certificates');
-  }
   const app =
     tls === undefined
       ? uws.App()
       : uws.SSLApp({
           key_file_name: tls.keyFile,
-          cert_file_name: tls.certificateFile,
+          cert_file_name: tls.certFile,
         });
   const context: UwsExchangeContext = {
     memory: new BodyMemory(options.uploadBytesMax),
@@ -103,7 +100,7 @@ function listen(app: TemplatedApp, options: TransportOptions): Promise<ListenSoc
     if (address.startsWith('unix:')) {
       app.listen_unix(settle, address.slice('unix:'.length));
     } else {
-      const flags = options.isPortShared ? 0 : exclusivePort;
+      const flags = options.isPortReused ? 0 : exclusivePort;
       (app as unknown as PortListener).listen(address, port, flags, settle);
     }
   });

@@ -21,7 +21,7 @@ const silent: Logger = {
 const options: TransportOptions = {
   address: '127.0.0.1',
   port: 0,
-  isPortShared: false,
+  isPortReused: false,
   tls: undefined,
   uploadBytesMax: 4_000_000,
 };
