@@ -27,6 +27,7 @@ export class InstanceThread {
   readonly #port: MessagePort;
   #portForThread: MessagePort | undefined;
   #isAlive = true;
+  #running = 0;
   #lastError: unknown;
 
   constructor(options: InstanceThreadOptions, events: InstanceThreadEvents) {
@@ -55,7 +56,10 @@ export class InstanceThread {
     port1.on('message', (notice: InstanceNotice) => {
       if (this.#isAlive) events.onNotice(notice);
     });
-    port1.on('close', () => this.#die(this.#lastError ?? new Error('thread ended')));
+    port1.on('close', () => {
+      // A running task is rejected a little later, with a reason that tells more.
+      if (this.#running === 0) this.#die(this.#lastError ?? new Error('thread ended'));
+    });
     port1.unref();
   }
 
@@ -67,11 +71,15 @@ export class InstanceThread {
     return port;
   }
 
-  /** Rejects when the thread dies before it answers: `onDeath` was called by then. */
+  /**
+   * Rejects when the thread dies before it answers, with an error whose message is the reason;
+   * `onDeath` was called by then.
+   */
   async run(
     task: InstanceTask,
     transfer: readonly (ArrayBuffer | MessagePort)[],
   ): Promise<InstanceReply> {
+    this.#running += 1;
     try {
       // The worker file's default export answers with this type.
       return (await this.#piscina.run(task, {
@@ -79,7 +87,9 @@ export class InstanceThread {
       })) as InstanceReply;
     } catch (error) {
       this.#die(error);
-      throw error;
+      throw new Error(deathReason(error), { cause: error });
+    } finally {
+      this.#running -= 1;
     }
   }
 
