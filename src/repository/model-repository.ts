@@ -7,7 +7,7 @@ export interface ModelRepository {
   /** As the user named it on the command line. */
   readonly location: string;
   /** All models, by folder name. Dot-names and editors' temporary files do not count. */
-  scan(): Promise<ReadonlyMap<string, ModelListing>>;
+  scan(): Promise<RepositoryScan>;
   /** One model's listing as of now; undefined where there is no such folder. */
   look(name: string): Promise<ModelListing | undefined>;
   /**
@@ -22,6 +22,9 @@ export interface ModelRepository {
   close(): Promise<void>;
 }
 
+/** One look at a whole repository: folder name → what the folder holds. */
+export type RepositoryScan = ReadonlyMap<string, ModelListing>;
+
 /**
  * What a model's folder holds, as fingerprints: equal text means unchanged. They cover names,
  * sizes, modification times and, where those can lie, contents.
@@ -34,6 +37,8 @@ export interface ModelListing {
   readonly versions: ReadonlyMap<string, string>;
   /** Of everything else: labels, warm-up files, other folders. */
   readonly restFingerprint: string;
+  /** What was left out although it looks like part of the model, for the log. */
+  readonly warnings: readonly string[];
 }
 
 export interface LocalizedModel {
