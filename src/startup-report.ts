@@ -13,12 +13,15 @@ export interface StartupRow {
 /** Longest request that is still pleasant to paste. */
 const exampleElementsMax = 64;
 
-/** Rows in order of names; a model that could not be read shows its problem. */
+/** Rows of the index, then models that have none; one that could not be read shows its problem. */
 export function startupRows(
   index: readonly RepositoryIndexEntry[],
   problems: ReadonlyMap<string, string>,
 ): readonly StartupRow[] {
-  return index.map(({ name, version, state, reason }) => {
+  const listed = new Set(index.map(({ name }) => name));
+  const unlisted = [...problems.keys()].filter((name) => !listed.has(name));
+  const rows: readonly RepositoryIndexEntry[] = [...index, ...unlisted.map((name) => ({ name }))];
+  return rows.map(({ name, version, state, reason }) => {
     const why = reason ?? (state === 'READY' ? undefined : problems.get(name));
     const status = state ?? (why === undefined ? 'not loaded' : 'UNAVAILABLE');
     return {

@@ -1,0 +1,266 @@
+import { systemClock } from './clock.js';
+import { type ComposedModels, composeModels } from './compose-models.js';
+import { internal } from './errors.js';
+import { createHttpServer, type HttpServer } from './http/http-server.js';
+import { createMetricsServer, type MetricsServer } from './http/metrics-server.js';
+import { CustomMetrics } from './observability/custom-metrics.js';
+import { EventLoopLag } from './observability/event-loop-lag.js';
+import { type LogOutput, openLogOutput } from './observability/log-output.js';
+import { Metrics, metricsContentType } from './observability/metrics.js';
+import { ProcessorUse, readProcessFamilies } from './observability/process-metrics.js';
+import { RepositoryCounters } from './observability/repository-counters.js';
+import { type LogSettings, TextLogger } from './observability/text-logger.js';
+import type { LogOptions, ServerOptions } from './options.js';
+import type { RepositoryEvents } from './repository/repository-events.js';
+import { PollControl } from './server/poll-control.js';
+import {
+  defaultTraceSettings,
+  type ServerSettings,
+  TraceSettingsStore,
+} from './server/settings.js';
+import { SharedMemoryRegistry } from './server/shared-memory.js';
+import { exampleCurl, formatStartupTable, startupRows } from './startup-report.js';
+
+/** A front end for one protocol. */
+interface FrontEnd {
+  readonly protocol: string;
+  listen(): Promise<{ readonly address: string; readonly port: number }>;
+  /** Takes no new connections; resolves when the open ones have ended. */
+  drain(): Promise<void>;
+  destroy(): void;
+}
+
+/** Builds every component and wires it; rejects where the server cannot run as asked. */
+export async function composeServer(
+  options: ServerOptions,
+  serverVersion: string,
+): Promise<ComposedServer> {
+  const clock = systemClock;
+  const logSettings = readLogSettings(options.log);
+  const logOutput = openLogOutput(options.log.file);
+  const logger = new TextLogger(logSettings, logOutput.write, clock.wallMs);
+  for (const warning of options.warnings) logger.warning(warning);
+  const customMetrics = new CustomMetrics();
+  const counters = new RepositoryCounters();
+  const models = await composeModels(options, {
+    clock,
+    logger,
+    logSettings,
+    customMetrics,
+    repositoryEvents: listenToRepositories(counters, logger),
+    serverVersion,
+  });
+  const metrics = composeMetrics(options, models, customMetrics, counters);
+  const settings: ServerSettings = {
+    log: logSettings,
+    logFile: options.log.file,
+    trace: new TraceSettingsStore({ ...defaultTraceSettings, ...readTrace(options) }),
+  };
+  const regions = new SharedMemoryRegistry({
+    isEnabled: options.isClientShmAllowed,
+    directory: '/dev/shm',
+  });
+  const frontEnds: FrontEnd[] = [];
+  if (options.http.isAllowed) {
+    const deps = { logger, regions, settings, metrics };
+    const server = createHttpServer({ ...options.http, hasExtraRoutes: true }, models.core, deps);
+    frontEnds.push({ protocol: 'HTTP', ...bound(server) });
+  }
+  const metricsServer = options.metrics.isAllowed
+    ? createMetricsServer(options.metrics, metrics, logger)
+    : undefined;
+  return new ComposedServer(options, models, frontEnds, metricsServer, counters, logger, logOutput);
+}
+
+/** A composed server, as the process drives it. */
+export class ComposedServer {
+  readonly #options: ServerOptions;
+  readonly #models: ComposedModels;
+  readonly #frontEnds: readonly FrontEnd[];
+  readonly #metricsServer: MetricsServer | undefined;
+  readonly #counters: RepositoryCounters;
+  readonly #logger: TextLogger;
+  readonly #logOutput: LogOutput;
+  #polls: PollControl | undefined;
+
+  constructor(
+    options: ServerOptions,
+    models: ComposedModels,
+    frontEnds: readonly FrontEnd[],
+    metricsServer: MetricsServer | undefined,
+    counters: RepositoryCounters,
+    logger: TextLogger,
+    logOutput: LogOutput,
+  ) {
+    this.#options = options;
+    this.#models = models;
+    this.#frontEnds = frontEnds;
+    this.#metricsServer = metricsServer;
+    this.#counters = counters;
+    this.#logger = logger;
+    this.#logOutput = logOutput;
+  }
+
+  /** Loads models, then opens the ports. Rejects where the server must not run. */
+  async start(): Promise<void> {
+    await this.#loadAtStart();
+    const { core, control } = this.#models;
+    const index = await core.repositoryIndex(false);
+    const table = formatStartupTable(startupRows(index, control.problems()));
+    this.#logger.table('models', table.split('\n'));
+    if (this.#options.lifetime.isExitOnError && control.hasFailures) {
+      throw internal('Internal - failed to load all models');
+    }
+    core.startServing();
+    for (const frontEnd of this.#frontEnds) {
+      const { address, port } = await frontEnd.listen();
+      this.#logger.info(`Started ${frontEnd.protocol} service at ${hostPort(address, port)}`);
+      if (frontEnd.protocol === 'HTTP') this.#reportReady(address, port);
+    }
+    const at = await this.#metricsServer?.listen();
+    if (at !== undefined) {
+      this.#logger.info(`Started Metrics service at ${hostPort(at.address, at.port)}`);
+    }
+    await this.#startPolling();
+  }
+
+  /**
+   * Readiness turns false, then after `delayMs` the listeners close; resolves when everything
+   * accepted has been answered and every model has ended.
+   */
+  async stop(delayMs: number): Promise<void> {
+    this.#logger.info(
+      `stopping: not ready from now on, at most ${this.#options.lifetime.exitTimeoutSecs} s for what is in flight`,
+    );
+    this.#models.core.startDraining();
+    if (delayMs > 0) await new Promise((resolve) => setTimeout(resolve, delayMs));
+    await this.#polls?.close();
+    await Promise.all(this.#frontEnds.map((frontEnd) => frontEnd.drain()));
+    await this.#models.core.stop();
+    await this.#close();
+    this.#logger.info('stopped: everything accepted has been answered');
+    this.#logOutput.close();
+  }
+
+  /** Ends now what `stop` waits for. */
+  async destroy(): Promise<void> {
+    for (const frontEnd of this.#frontEnds) frontEnd.destroy();
+    await this.#models.core.destroy();
+    await this.#close();
+  }
+
+  logExitTimeout(): void {
+    this.#logger.error('Exit timeout expired. Exiting immediately.');
+  }
+
+  async #close(): Promise<void> {
+    for (const frontEnd of this.#frontEnds) frontEnd.destroy();
+    this.#metricsServer?.destroy();
+    await this.#models.repositories.close();
+  }
+
+  async #loadAtStart(): Promise<void> {
+    const { controlMode, startupModels } = this.#options.repository;
+    const { control, repositories } = this.#models;
+    if (controlMode !== 'explicit' || startupModels.includes('*')) {
+      await control.loadAll();
+      return;
+    }
+    await repositories.scan();
+    const noOverride = { config: undefined, files: new Map<string, Uint8Array>() };
+    const loads = startupModels.map((name) => control.load(name, noOverride));
+    for (const load of await Promise.allSettled(loads)) {
+      if (load.status === 'rejected') this.#logger.error(String(load.reason));
+    }
+  }
+
+  async #startPolling(): Promise<void> {
+    const { repository } = this.#options;
+    if (repository.controlMode !== 'poll') return;
+    const { repositories, control } = this.#models;
+    const counters = this.#counters;
+    this.#polls = new PollControl(
+      repositories,
+      control,
+      { intervalNs: repository.pollSecs * 1e9 },
+      systemClock,
+      this.#logger,
+      (_repository, { durationNs, outcome }) => {
+        counters.polls += 1;
+        counters.pollSecs += durationNs / 1e9;
+        counters.lastPollSecs = durationNs / 1e9;
+        if (outcome.kind === 'failed') counters.failedPolls += 1;
+      },
+    );
+    await this.#polls.start();
+  }
+
+  #reportReady(address: string, port: number): void {
+    const configs = this.#models.registry.readyModels().map((model) => model.served.config);
+    const reachable = address === '0.0.0.0' || address === '::' ? '127.0.0.1' : address;
+    const curl = exampleCurl(configs, hostPort(reachable, port));
+    this.#logger.info(`ready ${(process.uptime() * 1000).toFixed(0)} ms after the process started`);
+    if (curl !== undefined) this.#logger.table('try it', [`  ${curl}`]);
+  }
+}
+
+function composeMetrics(
+  options: ServerOptions,
+  models: ComposedModels,
+  customMetrics: CustomMetrics,
+  counters: RepositoryCounters,
+) {
+  const readModels = () => models.registry.readyModels().map((model) => model.metered());
+  const metrics = new Metrics(readModels, options.metrics.families);
+  if (options.metrics.isCpuAllowed) {
+    const use = new ProcessorUse(systemClock, options.metrics.intervalMs);
+    metrics.addFamilies(() => use.families());
+  }
+  const lag = new EventLoopLag();
+  metrics.addFamilies(() => lag.families());
+  metrics.addFamilies(readProcessFamilies);
+  metrics.addFamilies(() => counters.families());
+  metrics.addFamilies(() => customMetrics.families());
+  metrics.addText(() => customMetrics.formatHistograms());
+  return { contentType: metricsContentType, render: () => metrics.render() };
+}
+
+function listenToRepositories(counters: RepositoryCounters, logger: TextLogger): RepositoryEvents {
+  return {
+    warned: (message) => logger.warning(message),
+    downloaded({ bytes }) {
+      counters.downloads += 1;
+      counters.downloadedBytes += bytes;
+    },
+    failed(operation, error) {
+      counters.failedStoreRequests += 1;
+      logger.error(`${operation} request to the store failed: ${error.message}`);
+    },
+    progressed({ model, filesDone, filesTotal, bytesDone, bytesTotal }) {
+      const share = bytesTotal === 0 ? 100 : Math.floor((100 * bytesDone) / bytesTotal);
+      logger.info(`fetching '${model}': ${filesDone} of ${filesTotal} files, ${share} %`);
+    },
+  };
+}
+
+function readLogSettings(log: LogOptions): LogSettings {
+  const { verboseLevel, isInfoLogged, isWarningLogged, isErrorLogged, format } = log;
+  return { verboseLevel, isInfoLogged, isWarningLogged, isErrorLogged, format };
+}
+
+function readTrace({ trace }: ServerOptions) {
+  const levels = trace.levels.length === 0 ? (['OFF'] as const) : trace.levels;
+  return { ...trace, levels };
+}
+
+function bound(server: HttpServer): Omit<FrontEnd, 'protocol'> {
+  return {
+    listen: () => server.listen(),
+    drain: () => server.drain(),
+    destroy: () => server.destroy(),
+  };
+}
+
+function hostPort(address: string, port: number): string {
+  return address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`;
+}

@@ -1,0 +1,75 @@
+#!/usr/bin/env node
+import { readFileSync } from 'node:fs';
+import { readCommandLine } from './cli.js';
+import { type ComposedServer, composeServer } from './compose.js';
+import type { ServerOptions } from './options.js';
+
+/** How long a forced end may take before the process ends regardless. */
+const destroyTimeoutMs = 2_000;
+
+/** The process: options → compose → start → signals → drain → exit code. */
+async function main(): Promise<void> {
+  const command = readCommandLine(process.argv.slice(2), process.env);
+  switch (command.type) {
+    case 'help':
+      process.stdout.write(command.text);
+      return;
+    case 'version':
+      process.stdout.write(`nereid ${packageVersion()}\n`);
+      return;
+    case 'invalid':
+      process.stderr.write(command.text);
+      process.exitCode = 1;
+      return;
+    case 'serve':
+      await serve(command.options);
+      return;
+  }
+}
+
+async function serve(options: ServerOptions): Promise<void> {
+  const stopSignal = nextStopSignal();
+  let server: ComposedServer;
+  try {
+    server = await composeServer(options, packageVersion());
+    await Promise.race([server.start(), stopSignal]);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    process.stderr.write(`error: creating server: ${reason}\n`);
+    process.exit(1);
+  }
+  await stopSignal;
+  process.exit(await stopWithin(server, options));
+}
+
+/** 0 where everything accepted was answered in time, 1 where the exit time-out cut it off. */
+async function stopWithin(server: ComposedServer, options: ServerOptions): Promise<number> {
+  const { exitTimeoutSecs, shutdownDelaySecs } = options.lifetime;
+  const isDone = server.stop(shutdownDelaySecs * 1000).then(() => true);
+  const isLate = after((shutdownDelaySecs + exitTimeoutSecs) * 1000).then(() => false);
+  if (await Promise.race([isDone, isLate])) return 0;
+  server.logExitTimeout();
+  await Promise.race([server.destroy(), after(destroyTimeoutMs)]);
+  return 1;
+}
+
+/** Resolves at the first SIGTERM or SIGINT; later ones change nothing. */
+function nextStopSignal(): Promise<void> {
+  return new Promise((resolve) => {
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => resolve());
+  });
+}
+
+function after(delayMs: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, delayMs).unref();
+  });
+}
+
+function packageVersion(): string {
+  // The package's own file: `version` is a string by the package format.
+  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
+  return (JSON.parse(text) as { version: string }).version;
+}
+
+await main();
