@@ -183,7 +183,8 @@ class GenerateCall implements BodyReceiver, ExchangeWatcher, ResponseHandler {
   }
 
   respond(response: InferenceResponse): void {
-    if (this.#isAborted || this.#answer.add(generateResponseBody(response))) return;
+    if (this.#isAborted) return;
+    if (this.#answer.add(generateResponseBody(response)) || this.#isPaused) return;
     this.#isPaused = true;
     this.#handle?.pause();
   }
