@@ -98,7 +98,7 @@ function preparePython() {
 const replayFlags = ['--deviations', 'test/conformance/golden/deviations.json'];
 const server =
   'node dist/src/main.js --model-repository={repo} --http-address=127.0.0.1 --grpc-address=127.0.0.1 ' +
-  '--http-port={http} --grpc-port={grpc} --metrics-port={metrics} {flags}';
+  '--http-port={http} --grpc-port={grpc} --metrics-port={metrics} --allow-client-shm=true {flags}';
 
 function replay(recording, mode) {
   return counted(
@@ -127,6 +127,11 @@ const suites = [
     run: () => counted(venvPython, ['test/conformance/run_clients.py']),
   },
   {
+    name: 'protos',
+    needs: preparePython,
+    run: () => counted(venvPython, ['test/conformance/check_proto.py']),
+  },
+  {
     name: 'replay',
     needs: preparePython,
     run: () =>
@@ -139,7 +144,7 @@ const suites = [
         .map(([recording, mode]) => replay(recording, mode))
         .reduce(add),
   },
-  { name: 'bench', run: () => check('node', ['dist/bench/main.js', '--quick']) },
+  { name: 'bench', run: () => check('node', ['dist/bench/run.js', '--quick']) },
 ];
 
 function add(a, b) {
