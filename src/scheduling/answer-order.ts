@@ -1,8 +1,7 @@
 import type { InferenceServerError } from '../errors.js';
 import type { InferenceResponse } from '../inference/infer-response.js';
-import type { Outcome } from '../inference/outcome.js';
 import type { PendingRequest } from './pending-request.js';
-import { relayRequest } from './relayed-request.js';
+import { type FailureOutcome, relayRequest } from './relayed-request.js';
 
 type End =
   | { readonly kind: 'open' }
@@ -10,9 +9,8 @@ type End =
   | {
       readonly kind: 'failed';
       readonly error: InferenceServerError;
-      readonly outcome: FailedOutcome;
+      readonly outcome: FailureOutcome;
     };
-type FailedOutcome = Exclude<Outcome, 'SUCCESS' | 'CACHE_HIT'>;
 
 interface Turn {
   readonly origin: PendingRequest;
@@ -36,26 +34,14 @@ export class AnswerOrder {
   follow(origin: PendingRequest): PendingRequest {
     const turn: Turn = { origin, held: [], end: { kind: 'open' } };
     this.#turns.push(turn);
-    let failedOutcome: FailedOutcome = 'OTHER';
-    return relayRequest(
-      origin,
-      origin.modelInputs,
-      {
-        respond: (response) => {
-          if (this.#turns[0] === turn) origin.respond(response);
-          else turn.held.push(response);
-        },
-        complete: () => {
-          this.#end(turn, { kind: 'completed' });
-        },
-        fail: (error) => {
-          this.#end(turn, { kind: 'failed', error, outcome: failedOutcome });
-        },
+    return relayRequest(origin, origin.request, origin.modelInputs, {
+      respond: (response) => {
+        if (this.#turns[0] === turn) origin.respond(response);
+        else turn.held.push(response);
       },
-      (_, outcome) => {
-        if (outcome !== 'SUCCESS' && outcome !== 'CACHE_HIT') failedOutcome = outcome;
-      },
-    );
+      complete: () => this.#end(turn, { kind: 'completed' }),
+      fail: (error, outcome) => this.#end(turn, { kind: 'failed', error, outcome }),
+    });
   }
 
   #end(ended: Turn, end: End): void {

@@ -111,7 +111,7 @@ export class DynamicBatcher implements Scheduler {
       this.#batchOptions = { ...this.#batchOptions, queueDelayNs: 0 };
       this.#look();
     }
-    return this.#inFlight.whenEmpty();
+    return this.#inFlight.whenEmpty().then(() => this.#alarm.clear());
   }
 
   destroy(): void {

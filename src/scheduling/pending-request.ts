@@ -42,6 +42,8 @@ export class PendingRequest implements InferenceHandle {
    * handler hears of it, so that the scheduler's counts are right when the caller reacts.
    */
   onEnd: ((request: PendingRequest) => void) | undefined = undefined;
+  /** Set by a scheduler that runs a request again when its model asks for it. */
+  onReschedule: (() => void) | undefined = undefined;
 
   readonly #handler: ResponseHandler;
   readonly #onSettled: (request: PendingRequest, outcome: Outcome) => void;
@@ -81,6 +83,21 @@ export class PendingRequest implements InferenceHandle {
     this.#handler.fail(error);
   }
 
+  /**
+   * In the place of `complete`: the model wants this request once more (iterative sequences). The
+   * holder must not touch it afterwards; the scheduler runs it anew.
+   */
+  reschedule(): void {
+    const { onEnd, onReschedule } = this;
+    if (this.state === 'settled' || onReschedule === undefined) {
+      throw internal('request cannot be rescheduled; this is a bug');
+    }
+    this.state = 'settled';
+    this.#clearHooks();
+    onEnd?.(this);
+    onReschedule();
+  }
+
   /** Idempotent; the holder reacts through `onCancel` or at its next look. */
   cancel(): void {
     if (this.state === 'settled' || this.isCancelled) return;
@@ -105,11 +122,16 @@ export class PendingRequest implements InferenceHandle {
   #settle(outcome: Outcome): void {
     if (this.state === 'settled') throw internal('request settled twice; this is a bug');
     this.state = 'settled';
+    const { onEnd } = this;
+    this.#clearHooks();
+    this.#onSettled(this, outcome);
+    onEnd?.(this);
+  }
+
+  #clearHooks(): void {
     this.onCancel = undefined;
     this.onFlow = undefined;
-    this.#onSettled(this, outcome);
-    const { onEnd } = this;
     this.onEnd = undefined;
-    onEnd?.(this);
+    this.onReschedule = undefined;
   }
 }

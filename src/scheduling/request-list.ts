@@ -55,6 +55,17 @@ export class RequestList {
     this.#size += 1;
   }
 
+  /** Puts an entry that had left back in front of all others. */
+  unshift(entry: QueuedRequest): void {
+    entry.list = this;
+    entry.previous = undefined;
+    entry.next = this.first;
+    if (this.first === undefined) this.#last = entry;
+    else this.first.previous = entry;
+    this.first = entry;
+    this.#size += 1;
+  }
+
   /** `entry` must be in this list. */
   remove(entry: QueuedRequest): void {
     const { previous, next } = entry;

@@ -60,7 +60,7 @@ export function setUp(setting: Setting): Harness {
   const lookPolicy = setting.gathers === true ? gather : lookAtOnce;
   return {
     clock,
-    executor,
+    executors: [executor],
     scheduler: new DynamicBatcher(options, executor, clock, lookPolicy),
     flushLooks: () => {
       for (const look of putOff.splice(0)) look();

@@ -93,8 +93,8 @@ describe('DynamicBatcher', () => {
     play(harness, '0 send a b c; 1 cancel b');
     expect(harness.scheduler.queuedRequests).toBe(1);
     expect(harness.scheduler.inFlightRequests).toBe(2);
-    harness.executor.complete(0);
-    harness.executor.complete(1);
+    harness.executors[0]?.complete(0);
+    harness.executors[0]?.complete(1);
     expect(harness.scheduler.queuedRequests).toBe(0);
     expect(harness.scheduler.inFlightRequests).toBe(0);
   });
@@ -106,10 +106,10 @@ describe('DynamicBatcher', () => {
     const drained = harness.scheduler.drain().then(() => {
       isDrained = true;
     });
-    harness.executor.complete(0);
+    harness.executors[0]?.complete(0);
     await Promise.resolve();
     expect(isDrained).toBe(false);
-    harness.executor.complete(1);
+    harness.executors[0]?.complete(1);
     await drained;
     await harness.scheduler.drain();
   });

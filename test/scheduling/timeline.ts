@@ -29,13 +29,14 @@ import { int32Tensor, type ObservedRequest, observedRequest } from '../support/p
 
 export interface Harness {
   readonly clock: FakeClock;
-  readonly executor: FakeExecutor;
+  /** One, or one for each instance. */
+  readonly executors: readonly FakeExecutor[];
   readonly scheduler: Scheduler;
   /** Runs looks that were put off until the arrivals of one moment are in. */
   readonly flushLooks: () => void;
   readonly showsAnswers: boolean;
-  /** How a batch reads in the timeline. */
-  readonly describeBatch: (batch: readonly PendingRequest[]) => string;
+  /** How a batch reads in the timeline; `executor` is the index of the one that runs it. */
+  readonly describeBatch: (batch: readonly PendingRequest[], executor: number) => string;
 }
 
 /** Events and happenings are separated by `; `. */
@@ -49,14 +50,21 @@ export function namesOf(batch: readonly PendingRequest[]): string {
 
 /** Plays `events` and returns what happened, in order. */
 export function play(harness: Harness, events: string): string[] {
-  const { clock, executor, scheduler } = harness;
+  const { clock, executors, scheduler } = harness;
   const startNs = clock.nowNs();
   const happened: string[] = [];
   const requests = new Map<string, ObservedRequest>();
   const note = (text: string): void => {
     happened.push(`${(clock.nowNs() - startNs) / 1e6} ${text}`);
   };
-  executor.onBatch = (batch) => note(`run ${harness.describeBatch(batch)}`);
+  const batches: RunningBatch[] = [];
+  clock.afterTimer = harness.flushLooks;
+  for (const [index, executor] of executors.entries()) {
+    executor.onBatch = (batch) => {
+      batches.push({ executor, index: executor.batches.length - 1 });
+      note(`run ${harness.describeBatch(batch, index)}`);
+    };
+  }
   const onEnd = (observed: ObservedRequest): void => {
     const text = describeEnd(observed);
     if (text !== undefined) note(text);
@@ -76,8 +84,8 @@ export function play(harness: Harness, events: string): string[] {
     const [at = '0', verb = '', ...names] = event.split(' ');
     clock.advance(startNs + Number(at) * 1e6 - clock.nowNs());
     if (verb === 'send') for (const token of names) send(token);
-    else if (verb === 'done') executor.complete(batchIndex(executor, names[0]));
-    else if (verb === 'crash') executor.fail(batchIndex(executor, names[0]));
+    else if (verb === 'done') batchAt(batches, names[0], (one) => one.executor.complete(one.index));
+    else if (verb === 'crash') batchAt(batches, names[0], (one) => one.executor.fail(one.index));
     else if (verb === 'cancel') for (const name of names) requests.get(name)?.pending.cancel();
     else if (verb === 'drain') void scheduler.drain();
     else if (verb === 'destroy') scheduler.destroy();
@@ -87,8 +95,21 @@ export function play(harness: Harness, events: string): string[] {
   return happened;
 }
 
-function batchIndex(executor: FakeExecutor, named: string | undefined): number {
-  return named === undefined ? (executor.runningBatches[0] ?? -1) : Number(named);
+interface RunningBatch {
+  readonly executor: FakeExecutor;
+  readonly index: number;
+}
+
+/** Ends the oldest running batch, or the one with the index that the event names. */
+function batchAt(
+  batches: readonly RunningBatch[],
+  named: string | undefined,
+  end: (batch: RunningBatch) => void,
+): void {
+  const isRunning = ({ executor, index }: RunningBatch) => executor.runningBatches.includes(index);
+  const batch = named === undefined ? batches.find(isRunning) : batches[Number(named)];
+  if (batch === undefined) throw new Error('no batch is running');
+  end(batch);
 }
 
 function describeEnd({ pending, end }: ObservedRequest): string | undefined {

@@ -8,6 +8,8 @@ interface FakeTimer {
 
 /** Time that stands still until a test moves it. Timers run in the order in which they are due. */
 export class FakeClock implements Clock {
+  /** Called after each timer; stands for the rest of the event loop's turn. */
+  afterTimer: () => void = () => {};
   #nowNs: number;
   #timers: FakeTimer[] = [];
   #created = 0;
@@ -50,6 +52,7 @@ export class FakeClock implements Clock {
       this.#timers = this.#timers.filter((other) => other !== next);
       this.#nowNs = Math.max(this.#nowNs, next.dueNs);
       next.callback();
+      this.afterTimer();
     }
     this.#nowNs = endNs;
   }

@@ -61,6 +61,12 @@ export class FakeExecutor implements BatchExecutor {
     this.#listener();
   }
 
+  /** Hands the requests of the batch back to be run once more. */
+  reschedule(index: number): void {
+    for (const pending of this.#take(index)) pending.reschedule();
+    this.#listener();
+  }
+
   #take(index: number): readonly PendingRequest[] {
     const batch = this.#running.get(index);
     if (batch === undefined) throw internal(`batch ${index} is not running`);
