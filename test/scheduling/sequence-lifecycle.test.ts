@@ -35,7 +35,7 @@ sequenceCases('SequenceBatcher and silence', { strategy: direct(1), idleMs: 100 
     '0 run a:S; 185 run b; 186 run c; 280 run x:S; 292 run y',
   ],
   [
-    'reaps many at once and lets a new one run',
+    'hands the slot on through a backlog of silent sequences',
     '0 send a@1( b@2( c@3(; 1 done; 101 done; 202 done; 400 send d@4(',
     '0 run a:S; 100 run b:S; 200 run c:S; 400 run d:S',
   ],
@@ -122,6 +122,15 @@ sequenceCases('SequenceBatcher, oldest, that stops', { strategy: oldest(4, 1) },
 ]);
 
 describe('SequenceBatcher', () => {
+  it('reaps fifty silent sequences at once, lets a new one run and keeps one timer', () => {
+    const harness = setUpSequences({ strategy: direct(50), idleMs: 100 });
+    const names = Array.from({ length: 50 }, (_, index) => `a${index}@${index + 1}(`);
+    const happened = play(harness, `0 send ${names.join(' ')}; 1 done; 200 send b@1(`);
+    expect(happened).toHaveLength(2);
+    expect(happened[1]).toBe('200 run b:S');
+    expect((harness.clock as FakeClock).pendingTimers).toBe(1);
+  });
+
   it('counts what waits, also in the lanes, and what is under way', () => {
     const harness = setUpSequences({ strategy: oldest(2, 1) });
     play(harness, '0 send a@1( b@1 c@2( d@3(');
