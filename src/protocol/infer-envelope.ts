@@ -19,12 +19,14 @@ import type { JsonText } from './json-scanner.js';
 import {
   binaryOutput,
   binaryResponseForm,
+  isBinaryOnly,
   isJsonOnly,
   jsonOutput,
   jsonResponseForm,
   type OutputForm,
   type ResponseForm,
 } from './response-form.js';
+import { ResponseHeaderMemo } from './response-header-memo.js';
 
 /** Where the data of an input is. */
 export type InputSource =
@@ -79,7 +81,9 @@ export function readInferEnvelope(json: JsonText): InferEnvelope {
     sequence: settings.sequence,
     inputs,
     requestedOutputs: [...responseForm.outputs.keys()],
-    responseForm,
+    responseForm: isBinaryOnly(responseForm)
+      ? { ...responseForm, headerMemo: new ResponseHeaderMemo() }
+      : responseForm,
     prefersJsonText: isJsonOnly(responseForm),
   };
 }
@@ -366,7 +370,8 @@ function readOutputs(json: JsonText, at: number, isBinaryOutput: boolean): Respo
     const form = readOutputForm(json, settings);
     if (!outputs.has(name)) outputs.set(name, form);
   }
-  return outputs.size === 0 ? fallback : { outputs, unlisted: fallback.unlisted };
+  if (outputs.size === 0) return fallback;
+  return { outputs, unlisted: fallback.unlisted, headerMemo: undefined };
 }
 
 function checkOutput(json: JsonText, settings: TensorParameters): void {

@@ -40,6 +40,8 @@ export function encodeInferResponse(
   model: ResponseModel,
   regions: SharedMemoryRegions,
 ): EncodedInferResponse {
+  const remembered = form.headerMemo?.find(response);
+  if (remembered !== undefined) return joinBinary(remembered, form, response.outputs);
   const writer = new ResponseWriter();
   writer.open(response);
   let isFirst = true;
@@ -51,7 +53,27 @@ export function encodeInferResponse(
     writeOutput(writer, output, listed ?? form.unlisted, model, regions);
   }
   writer.append(']}');
-  return writer.finish();
+  const encoded = writer.finish();
+  const [header] = encoded.parts;
+  if (header !== undefined) form.headerMemo?.remember(response, header);
+  return encoded;
+}
+
+/** A response whose header is at hand. Its outputs are all binary. */
+function joinBinary(
+  header: Uint8Array,
+  form: ResponseForm,
+  outputs: readonly Tensor[],
+): EncodedInferResponse {
+  const parts: Uint8Array[] = [header];
+  let byteLength = header.byteLength;
+  for (const { name, bytes } of outputs) {
+    if (bytes.byteLength === 0 || (form.outputs.size > 0 && !form.outputs.has(name))) continue;
+    parts.push(bytes);
+    byteLength += bytes.byteLength;
+  }
+  const hasBinary = parts.length > 1;
+  return { jsonByteLength: hasBinary ? header.byteLength : undefined, parts, byteLength };
 }
 
 function writeOutput(

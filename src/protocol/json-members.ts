@@ -41,7 +41,8 @@ export function readBoolean(json: JsonText, at: number, lead: string): boolean {
 
 /** An unsigned integer of at most 64 bits; beyond 2^53 only its size is kept. */
 export function readUnsigned(json: JsonText, at: number, lead: string): number {
-  return Number(readUnsignedExact(json, at, lead));
+  const value = json.smallUnsigned(at);
+  return value >= 0 ? value : Number(readUnsignedExact(json, at, lead));
 }
 
 export function readUnsignedExact(json: JsonText, at: number, lead: string): bigint {

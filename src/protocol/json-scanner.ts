@@ -31,16 +31,17 @@ export class JsonText {
   readonly end: number;
   /** Offset of the document's value. */
   readonly root: number;
-  readonly #deferred: readonly number[];
+  /** Start and end of the longer objects and arrays, ordered by start. */
+  readonly #containers: readonly number[];
 
   /**
    * Checks `bytes[0, end)`, which must not change afterwards. Throws INVALID_ARG for a text that is
-   * not JSON. See {@link checkJsonSyntax} for `deferredBytesMin`.
+   * not JSON. See {@link checkJsonSyntax} for `searchedBytesMin`.
    */
-  constructor(bytes: Uint8Array, end: number, deferredBytesMin = Number.POSITIVE_INFINITY) {
+  constructor(bytes: Uint8Array, end: number, searchedBytesMin = Number.POSITIVE_INFINITY) {
     this.bytes = bytes;
     this.end = end;
-    this.#deferred = checkJsonSyntax(bytes, end, deferredBytesMin);
+    this.#containers = checkJsonSyntax(bytes, end, searchedBytesMin);
     this.root = skipSpace(bytes, documentStart(bytes, end), end);
   }
 
@@ -62,11 +63,6 @@ export class JsonText {
     }
   }
 
-  /** True where the array at `at` was stepped over by the check. */
-  isDeferred(at: number): boolean {
-    return this.#deferredEnd(at) > 0;
-  }
-
   /** Offset behind the value at `at`. */
   skip(at: number): number {
     const { bytes, end } = this;
@@ -77,6 +73,8 @@ export class JsonText {
       while (next < end && !endsScalar(bytes[next] ?? 0)) next++;
       return next;
     }
+    const listedEnd = this.#containerEnd(at);
+    if (listedEnd > 0) return listedEnd;
     let depth = 0;
     let next = at;
     for (;;) {
@@ -84,14 +82,6 @@ export class JsonText {
       if (byte === quote) {
         next = this.#skipString(next);
         continue;
-      }
-      if (byte === openBracket && this.#deferred.length > 0) {
-        const deferredEnd = this.#deferredEnd(next);
-        if (deferredEnd > 0) {
-          next = deferredEnd;
-          if (depth === 0) return next;
-          continue;
-        }
       }
       next++;
       if (byte === openBrace || byte === openBracket) depth++;
@@ -184,6 +174,21 @@ export class JsonText {
     return numberOf(text);
   }
 
+  /** The unsigned integer at `at` where it is one of at most 15 digits; else -1. */
+  smallUnsigned(at: number): number {
+    const { bytes } = this;
+    let next = at;
+    let value = 0;
+    for (;;) {
+      const byte = bytes[next] ?? 0;
+      if (byte < 0x30 || byte > 0x39) break;
+      value = value * 10 + byte - 0x30;
+      next++;
+    }
+    const isWhole = next > at && (next >= this.end || endsScalar(bytes[next] ?? 0));
+    return isWhole && next - at <= 15 ? value : -1;
+  }
+
   #next(valueAt: number): number {
     const next = skipSpace(this.bytes, this.skip(valueAt), this.end);
     return this.bytes[next] === comma ? skipSpace(this.bytes, next + 1, this.end) : -1;
@@ -199,14 +204,14 @@ export class JsonText {
     }
   }
 
-  #deferredEnd(at: number): number {
-    const deferred = this.#deferred;
+  #containerEnd(at: number): number {
+    const containers = this.#containers;
     let low = 0;
-    let high = deferred.length / 2;
+    let high = containers.length >> 1;
     while (low < high) {
       const middle = (low + high) >>> 1;
-      const start = deferred[middle * 2] ?? 0;
-      if (start === at) return deferred[middle * 2 + 1] ?? 0;
+      const start = containers[middle * 2] ?? 0;
+      if (start === at) return containers[middle * 2 + 1] ?? 0;
       if (start < at) low = middle + 1;
       else high = middle;
     }

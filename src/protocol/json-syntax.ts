@@ -1,53 +1,54 @@
 import { type InferenceServerError, invalidArg } from '../errors.js';
 
+/** Shorter containers are quicker walked than looked up, and not listed. */
+const listedBytesMin = 24;
+
 /**
  * Checks that `bytes[0, end)` is one JSON text (RFC 8259) in the dialect of the reference server:
  * `NaN`, `Inf` and `Infinity` are numbers, also negative; a byte order mark may come first; bytes
- * of strings need not be UTF-8. Works without recursion, so that depth costs no stack.
+ * of strings need not be UTF-8. Works without recursion, so that depth costs no stack. Returns the
+ * offsets of objects and arrays, start and end, ordered by start; short ones are left out.
  *
- * An array under the key `data` that is longer than `deferredBytesMin` is stepped over by a native
- * search and not looked into. Its start and end offsets are returned, in order; whoever decodes it
- * finds its errors.
+ * An array under the key `data` that is longer than `searchedBytesMin` is stepped over by a native
+ * search and not looked into: whoever decodes it finds its errors.
  */
 export function checkJsonSyntax(
   bytes: Uint8Array,
   end: number,
-  deferredBytesMin: number,
+  searchedBytesMin: number,
 ): readonly number[] {
-  const deferred: number[] = [];
-  // One bit a level would do; one byte keeps it simple and stays below the size of the body.
-  let isObject = new Uint8Array(16);
+  // Stacks with their heights: setting the length of an array is slower than all else here.
+  const containers: number[] = [];
+  let listed = 0;
+  // Open containers: places in `containers`, complemented for objects.
+  const open: number[] = [];
   let depth = 0;
+  let inObject = false;
   let isAfterDataKey = false;
   let at = skipSpace(bytes, documentStart(bytes, end), end);
-  if (at >= end) throw syntaxError('The document is empty.', at);
+  if (at >= end || bytes[at] === 0) throw syntaxError('The document is empty.', at);
 
   // Each turn reads one value, then closes everything that ends behind it.
   for (;;) {
     const byte = bytes[at];
     let isValueRead = true;
     if (byte === openBrace || byte === openBracket) {
+      const isObject = byte === openBrace;
       const dataEnd =
-        isAfterDataKey && byte === openBracket && end - at > deferredBytesMin
+        isAfterDataKey && !isObject && end - at > searchedBytesMin
           ? findArrayEnd(bytes, at, end)
           : 0;
-      if (dataEnd - at > deferredBytesMin) {
-        deferred.push(at, dataEnd);
+      if (dataEnd - at > searchedBytesMin) {
+        containers[listed++] = at;
+        containers[listed++] = dataEnd;
         at = dataEnd;
       } else {
-        const isBrace = byte === openBrace;
+        open[depth++] = isObject ? ~listed : listed;
+        containers[listed++] = at;
+        containers[listed++] = 0;
+        inObject = isObject;
         at = skipSpace(bytes, at + 1, end);
-        if (bytes[at] === (isBrace ? closeBrace : closeBracket) && at < end) {
-          at++;
-        } else {
-          if (depth === isObject.length) {
-            const grown = new Uint8Array(depth * 2);
-            grown.set(isObject);
-            isObject = grown;
-          }
-          isObject[depth++] = isBrace ? 1 : 0;
-          isValueRead = false;
-        }
+        isValueRead = at < end && bytes[at] === (isObject ? closeBrace : closeBracket);
       }
     } else {
       at = skipScalar(bytes, at, end);
@@ -55,22 +56,27 @@ export function checkJsonSyntax(
     isAfterDataKey = false;
 
     while (isValueRead) {
-      at = skipSpace(bytes, at, end);
       if (depth === 0) {
+        at = skipSpace(bytes, at, end);
         // A NUL ends the text for the reference server too.
         if (at < end && bytes[at] !== 0) {
           throw syntaxError('The document root must not be followed by other values.', at);
         }
-        return deferred;
+        containers.length = listed;
+        return containers;
       }
+      at = skipSpace(bytes, at, end);
       const next = at < end ? bytes[at] : 0;
-      const inObject = isObject[depth - 1] === 1;
       if (next === comma) {
         at = skipSpace(bytes, at + 1, end);
         isValueRead = false;
       } else if (next === (inObject ? closeBrace : closeBracket)) {
         at++;
-        depth--;
+        const place = open[--depth] ?? 0;
+        const entry = inObject ? ~place : place;
+        if (at - (containers[entry] ?? 0) < listedBytesMin) listed = entry;
+        else containers[entry + 1] = at;
+        inObject = depth > 0 && (open[depth - 1] ?? 0) < 0;
       } else {
         throw syntaxError(
           inObject
@@ -81,7 +87,7 @@ export function checkJsonSyntax(
       }
     }
 
-    if (isObject[depth - 1] === 1) {
+    if (inObject) {
       if (at >= end || bytes[at] !== quote) {
         throw syntaxError('Missing a name for object member.', at);
       }

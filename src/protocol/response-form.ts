@@ -1,3 +1,5 @@
+import type { ResponseHeaderMemo } from './response-header-memo.js';
+
 /** Where an output goes instead of into the body. Offsets and sizes are bytes. */
 export interface SharedMemoryTarget {
   readonly region: string;
@@ -19,6 +21,8 @@ export interface ResponseForm {
   readonly outputs: ReadonlyMap<string, OutputForm>;
   /** The form of every output where none is listed. */
   readonly unlisted: OutputForm;
+  /** Where all outputs are binary: the header of the last response, which may do for the next. */
+  readonly headerMemo: ResponseHeaderMemo | undefined;
 }
 
 export const jsonOutput: OutputForm = {
@@ -32,20 +36,37 @@ export const binaryOutput: OutputForm = { ...jsonOutput, isBinary: true };
 const noOutputs: ReadonlyMap<string, OutputForm> = new Map();
 
 /** All outputs as JSON arrays. */
-export const jsonResponseForm: ResponseForm = { outputs: noOutputs, unlisted: jsonOutput };
+export const jsonResponseForm: ResponseForm = {
+  outputs: noOutputs,
+  unlisted: jsonOutput,
+  headerMemo: undefined,
+};
 
 /** All outputs in the binary section. */
-export const binaryResponseForm: ResponseForm = { outputs: noOutputs, unlisted: binaryOutput };
+export const binaryResponseForm: ResponseForm = {
+  outputs: noOutputs,
+  unlisted: binaryOutput,
+  headerMemo: undefined,
+};
 
 /** True where every output leaves as a JSON array of its values. */
 export function isJsonOnly(form: ResponseForm): boolean {
-  if (form.outputs.size === 0) return isJsonValues(form.unlisted);
+  return everyForm(form, (output) => !output.isBinary && isValues(output));
+}
+
+/** True where every output leaves as its raw bytes. */
+export function isBinaryOnly(form: ResponseForm): boolean {
+  return everyForm(form, (output) => output.isBinary && isValues(output));
+}
+
+function everyForm(form: ResponseForm, isTrue: (output: OutputForm) => boolean): boolean {
+  if (form.outputs.size === 0) return isTrue(form.unlisted);
   for (const output of form.outputs.values()) {
-    if (!isJsonValues(output)) return false;
+    if (!isTrue(output)) return false;
   }
   return true;
 }
 
-function isJsonValues(output: OutputForm): boolean {
-  return !output.isBinary && output.classificationCount === 0 && output.sharedMemory === undefined;
+function isValues(output: OutputForm): boolean {
+  return output.classificationCount === 0 && output.sharedMemory === undefined;
 }

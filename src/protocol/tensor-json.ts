@@ -12,7 +12,7 @@ import {
   skipString,
   syntaxError,
 } from './json-syntax.js';
-import { NumberReader, wrongType } from './number-reader.js';
+import { countMismatch, ElementCounter, type RunDecoder, runDecoder } from './run-decoder.js';
 
 /** Arrays inside one another deeper than this are refused. */
 const nestingLimit = 1000;
@@ -38,13 +38,9 @@ export function decodeTensorJson(
   // Two characters an element, one for the last: decided before anything of that size is allocated.
   if (count > (text.byteLength - 1) / 2) throw countMismatch();
   const raw = new Uint8Array(count * elementBytes[datatype]);
-  const decoder = elementDecoder(datatype, raw, text);
-  let written = 0;
-  walkArray(text, (at) => {
-    if (written === count) throw countMismatch();
-    return decoder(at, written++);
-  });
-  if (written !== count) throw countMismatch();
+  const elements = new ElementCounter(count);
+  walkArray(text, runDecoder(datatype, raw, text, elements));
+  if (elements.written !== count) throw countMismatch();
   return raw;
 }
 
@@ -71,109 +67,18 @@ export function decodeBytesJson(text: Uint8Array): {
   return { bytes: target.slice(0, written), elements };
 }
 
-function countMismatch(): InferenceServerError {
-  return invalidArg("Unable to parse 'data': Shape does not match true shape of 'data' field");
-}
-
 function notAString(): InferenceServerError {
   return invalidArg(
     'Unable to parse JSON bytes array: attempt to access JSON non-string as string',
   );
 }
 
-/** Reads the element at an offset into place `index`; returns the offset behind it. */
-type ElementDecoder = (at: number, index: number) => number;
-
-function elementDecoder(
-  datatype: Exclude<Datatype, 'BYTES'>,
-  raw: Uint8Array,
-  text: Uint8Array,
-): ElementDecoder {
-  const reader = new NumberReader(text);
-  const { buffer } = raw;
-  switch (datatype) {
-    case 'BOOL':
-      return (at, index) => {
-        const isTrue = startsWith(text, at, 'true');
-        if (!isTrue && !startsWith(text, at, 'false')) throw wrongType('non-boolean as boolean');
-        raw[index] = isTrue ? 1 : 0;
-        return at + (isTrue ? 4 : 5);
-      };
-    case 'FP32': {
-      const floats = new Float32Array(buffer);
-      return (at, index) => {
-        floats[index] = reader.float32(at);
-        return reader.next;
-      };
-    }
-    case 'FP64': {
-      const floats = new Float64Array(buffer);
-      return (at, index) => {
-        floats[index] = reader.double(at);
-        return reader.next;
-      };
-    }
-    case 'INT8':
-      return integerDecoder(datatype, reader, new Int8Array(buffer), -0x80, 0x7f);
-    case 'INT16':
-      return integerDecoder(datatype, reader, new Int16Array(buffer), -0x8000, 0x7fff);
-    case 'INT32':
-      return integerDecoder(datatype, reader, new Int32Array(buffer), -0x80000000, 0x7fffffff);
-    case 'UINT8':
-      return integerDecoder(datatype, reader, raw, 0, 0xff);
-    case 'UINT16':
-      return integerDecoder(datatype, reader, new Uint16Array(buffer), 0, 0xffff);
-    case 'UINT32':
-      return integerDecoder(datatype, reader, new Uint32Array(buffer), 0, 0xffffffff);
-    case 'INT64':
-    case 'UINT64': {
-      const words = new Uint32Array(buffer);
-      const isSigned = datatype === 'INT64';
-      return (at, index) => {
-        reader.integer64(at, isSigned, words, index * 2);
-        return reader.next;
-      };
-    }
-    case 'FP16':
-    case 'BF16':
-      throw unsupportedInJson(datatype);
-  }
-}
-
-/** FP16 and BF16 have no JSON form (the reference server takes and gives them only as binary). */
-function unsupportedInJson(datatype: Datatype): InferenceServerError {
-  return invalidArg(
-    `receiving ${datatype} data via JSON is not supported. Please use the binary data format`,
-  );
-}
-
-function integerDecoder(
-  datatype: Datatype,
-  reader: NumberReader,
-  integers: Int8Array | Int16Array | Int32Array | Uint8Array | Uint16Array | Uint32Array,
-  min: number,
-  max: number,
-): ElementDecoder {
-  return (at, index) => {
-    const value = reader.integer(at, min < 0);
-    // The reference server lets it wrap: 300 becomes 44 as INT8. Here it is the client's mistake.
-    if (value < min || value > max) {
-      throw invalidArg(`Unable to parse 'data': ${value} is out of the range of ${datatype}`);
-    }
-    integers[index] = value;
-    return reader.next;
-  };
-}
-
-function startsWith(text: Uint8Array, at: number, word: string): boolean {
-  for (let index = 0; index < word.length; index++) {
-    if (text[at + index] !== word.charCodeAt(index)) return false;
-  }
-  return true;
-}
-
-/** Calls `decode` for each element, in order; checks brackets and commas up to the end of `text`. */
-function walkArray(text: Uint8Array, decode: (at: number) => number): void {
+/**
+ * Walks over a JSON array of any nesting and checks its brackets and commas up to the end of `text`.
+ * `decode` gets the offset of an element and returns the one behind it, or behind a later element
+ * of the same array.
+ */
+function walkArray(text: Uint8Array, decode: RunDecoder): void {
   const end = text.byteLength;
   let at = skipSpace(text, 0, end);
   let depth = 0;
@@ -194,7 +99,7 @@ function walkArray(text: Uint8Array, decode: (at: number) => number): void {
       const byte = at < end ? text[at] : 0;
       at++;
       if (byte === comma) {
-        if (text[at] === 0x20) at = skipSpace(text, at, end);
+        if ((text[at] ?? 0) <= 0x20) at = skipSpace(text, at, end);
         break;
       }
       if (byte !== closeBracket) {
