@@ -371,7 +371,7 @@ function readOutputs(json: JsonText, at: number, isBinaryOutput: boolean): Respo
     if (!outputs.has(name)) outputs.set(name, form);
   }
   if (outputs.size === 0) return fallback;
-  return { outputs, unlisted: fallback.unlisted, headerMemo: undefined };
+  return { outputs, unlisted: fallback.unlisted };
 }
 
 function checkOutput(json: JsonText, settings: TensorParameters): void {

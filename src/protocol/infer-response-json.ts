@@ -5,6 +5,7 @@ import type { Tensor } from '../inference/tensor.js';
 import { classify } from './classification.js';
 import { appendJsonString, encodeText } from './json-text.js';
 import type { OutputForm, ResponseForm } from './response-form.js';
+import type { RememberedHeader } from './response-header-memo.js';
 import type { SharedMemoryRegions } from './shared-memory-regions.js';
 import { doubleText, encodeTensorJson, rawElementCount, tensorText } from './tensor-text.js';
 
@@ -41,7 +42,7 @@ export function encodeInferResponse(
   regions: SharedMemoryRegions,
 ): EncodedInferResponse {
   const remembered = form.headerMemo?.find(response);
-  if (remembered !== undefined) return joinBinary(remembered, form, response.outputs);
+  if (remembered !== undefined) return joinBinary(remembered, form, response);
   const writer = new ResponseWriter();
   writer.open(response);
   let isFirst = true;
@@ -55,25 +56,38 @@ export function encodeInferResponse(
   writer.append(']}');
   const encoded = writer.finish();
   const [header] = encoded.parts;
-  if (header !== undefined) form.headerMemo?.remember(response, header);
+  if (header !== undefined && form.headerMemo !== undefined) {
+    form.headerMemo.remember(response, header, encodeText(opening(response)).byteLength);
+  }
   return encoded;
 }
 
 /** A response whose header is at hand. Its outputs are all binary. */
 function joinBinary(
-  header: Uint8Array,
+  header: RememberedHeader,
   form: ResponseForm,
-  outputs: readonly Tensor[],
+  response: InferenceResponse,
 ): EncodedInferResponse {
-  const parts: Uint8Array[] = [header];
-  let byteLength = header.byteLength;
-  for (const { name, bytes } of outputs) {
+  const parts: Uint8Array[] =
+    response.id === '' ? [header.whole] : [encodeText(opening(response)), header.tail];
+  let jsonByteLength = 0;
+  for (const part of parts) jsonByteLength += part.byteLength;
+  let byteLength = jsonByteLength;
+  for (const { name, bytes } of response.outputs) {
     if (bytes.byteLength === 0 || (form.outputs.size > 0 && !form.outputs.has(name))) continue;
     parts.push(bytes);
     byteLength += bytes.byteLength;
   }
-  const hasBinary = parts.length > 1;
-  return { jsonByteLength: hasBinary ? header.byteLength : undefined, parts, byteLength };
+  return {
+    jsonByteLength: byteLength > jsonByteLength ? jsonByteLength : undefined,
+    parts,
+    byteLength,
+  };
+}
+
+/** The start of a response up to and with the id's comma. */
+function opening({ id }: InferenceResponse): string {
+  return id === '' ? '{' : `${appendJsonString('{"id":', id)},`;
 }
 
 function writeOutput(
@@ -122,8 +136,7 @@ class ResponseWriter {
   }
 
   open(response: InferenceResponse): void {
-    this.#text = response.id === '' ? '{' : `${appendJsonString('{"id":', response.id)},`;
-    this.#text = appendJsonString(`${this.#text}"model_name":`, response.modelName);
+    this.#text = appendJsonString(`${opening(response)}"model_name":`, response.modelName);
     this.#text = appendJsonString(`${this.#text},"model_version":`, response.modelVersion);
     if (response.parameters.size > 0) {
       this.#text += `,"parameters":{${parametersText(response.parameters)}}`;

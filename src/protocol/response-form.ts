@@ -22,7 +22,7 @@ export interface ResponseForm {
   /** The form of every output where none is listed. */
   readonly unlisted: OutputForm;
   /** Where all outputs are binary: the header of the last response, which may do for the next. */
-  readonly headerMemo: ResponseHeaderMemo | undefined;
+  readonly headerMemo?: ResponseHeaderMemo;
 }
 
 export const jsonOutput: OutputForm = {
@@ -36,18 +36,10 @@ export const binaryOutput: OutputForm = { ...jsonOutput, isBinary: true };
 const noOutputs: ReadonlyMap<string, OutputForm> = new Map();
 
 /** All outputs as JSON arrays. */
-export const jsonResponseForm: ResponseForm = {
-  outputs: noOutputs,
-  unlisted: jsonOutput,
-  headerMemo: undefined,
-};
+export const jsonResponseForm: ResponseForm = { outputs: noOutputs, unlisted: jsonOutput };
 
 /** All outputs in the binary section. */
-export const binaryResponseForm: ResponseForm = {
-  outputs: noOutputs,
-  unlisted: binaryOutput,
-  headerMemo: undefined,
-};
+export const binaryResponseForm: ResponseForm = { outputs: noOutputs, unlisted: binaryOutput };
 
 /** True where every output leaves as a JSON array of its values. */
 export function isJsonOnly(form: ResponseForm): boolean {

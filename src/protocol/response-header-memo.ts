@@ -7,16 +7,14 @@ import type { Tensor } from '../inference/tensor.js';
  * them costs a fifth of writing the text again. Holds one header, so that it needs no limit.
  */
 export class ResponseHeaderMemo {
-  #header: Uint8Array | undefined;
+  #header: RememberedHeader | undefined;
   #modelName = '';
   #modelVersion = '';
   #outputs: readonly OutputHead[] = [];
 
-  /** The header that was last remembered, if it is also that of `response`. To be read only. */
-  find(response: InferenceResponse): Uint8Array | undefined {
-    if (this.#header === undefined || response.id !== '' || response.parameters.size > 0) {
-      return undefined;
-    }
+  /** The header that was last remembered, if it is, but for the id, that of `response`. */
+  find(response: InferenceResponse): RememberedHeader | undefined {
+    if (this.#header === undefined || response.parameters.size > 0) return undefined;
     const { outputs, modelName, modelVersion } = response;
     const known = this.#outputs;
     if (
@@ -32,10 +30,11 @@ export class ResponseHeaderMemo {
     return this.#header;
   }
 
-  /** `header` is kept and must not change. */
-  remember(response: InferenceResponse, header: Uint8Array): void {
-    if (response.id !== '' || response.parameters.size > 0) return;
-    this.#header = header;
+  /** `whole` is the header of `response`, `behindId` how many bytes of it end with the id's comma. */
+  remember(response: InferenceResponse, whole: Uint8Array, behindId: number): void {
+    if (response.parameters.size > 0) return;
+    const tail = whole.subarray(behindId);
+    this.#header = { tail, whole: behindId === 1 ? whole : Buffer.concat([brace, tail]) };
     this.#modelName = response.modelName;
     this.#modelVersion = response.modelVersion;
     // Without the bytes: they would keep whole batches in memory.
@@ -47,6 +46,16 @@ export class ResponseHeaderMemo {
     }));
   }
 }
+
+/** To be read only. */
+export interface RememberedHeader {
+  /** Of a response without an id. */
+  readonly whole: Uint8Array;
+  /** What follows the id, or the opening brace. */
+  readonly tail: Uint8Array;
+}
+
+const brace = Buffer.from('{');
 
 interface OutputHead extends Pick<Tensor, 'name' | 'datatype' | 'shape'> {
   readonly byteLength: number;
