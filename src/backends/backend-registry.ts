@@ -12,6 +12,11 @@ export async function loadBackend(name: string): Promise<Backend> {
     case 'javascript':
     case 'js':
       return (await import('./javascript/javascript-backend.js')).javascriptBackend;
+    case 'python':
+    case 'pytorch':
+    case 'tensorflow':
+    case 'tensorrt':
+      return (await import('./python/python-backend.js')).pythonBackend;
     default:
       throw invalidArg(`unable to find backend library for backend '${name}'`);
   }

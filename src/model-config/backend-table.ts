@@ -44,7 +44,14 @@ const backendFormats: readonly BackendFormat[] = [
 const backendAliases: ReadonlyMap<string, string> = new Map([['js', 'javascript']]);
 
 /** Backends that this server has. */
-export const servedBackends: ReadonlySet<string> = new Set(['onnxruntime', 'javascript', 'python']);
+export const servedBackends: ReadonlySet<string> = new Set([
+  'onnxruntime',
+  'javascript',
+  'python',
+  'pytorch',
+  'tensorflow',
+  'tensorrt',
+]);
 
 /** Backends of which two instances run on a CPU unless a count is given. */
 const twoInstanceBackends: ReadonlySet<string> = new Set(['onnxruntime', 'tensorflow']);

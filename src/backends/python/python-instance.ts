@@ -1,0 +1,133 @@
+import { InferenceServerError } from '../../errors.js';
+import type { ErrorMessage } from '../../execution/messages.js';
+import type { ExecutionRequest, ExecutionResult, RequestsModelInstance } from '../backend.js';
+import { ByteReader } from './byte-reader.js';
+import { ByteWriter } from './byte-writer.js';
+import { frameHeaderBytes, frameKind } from './frames.js';
+import { OpenStreams } from './open-streams.js';
+import type { PythonProcess } from './python-process.js';
+import { writeRequests } from './request-list.js';
+import { type ListedResult, ResultReader } from './result-list.js';
+import type { ServerCalls } from './server-calls.js';
+
+/** How long a model may take in `finalize`. */
+const finalizeMs = 30_000;
+
+/** A model in its Python process, initialized. */
+export class PythonInstance implements RequestsModelInstance {
+  readonly batchForm = 'requests';
+  readonly isReady: (() => Promise<boolean>) | undefined;
+  readonly #process: PythonProcess;
+  readonly #calls: ServerCalls;
+  readonly #isDecoupled: boolean;
+  readonly #results = new ResultReader();
+  readonly #streams: OpenStreams;
+  /** Of the execution under way, for questions about cancellation. */
+  #requests: readonly ExecutionRequest[] = [];
+  #executionId = 0;
+
+  constructor(
+    process: PythonProcess,
+    calls: ServerCalls,
+    isDecoupled: boolean,
+    hasReadiness: boolean,
+  ) {
+    this.#process = process;
+    this.#calls = calls;
+    this.#isDecoupled = isDecoupled;
+    this.isReady = hasReadiness ? () => this.#askReadiness() : undefined;
+    this.#streams = new OpenStreams((executionId, requestIndex, count) => {
+      this.#answer(frameKind.streamCredit, executionId, (writer) => {
+        writer.u32(requestIndex);
+        writer.u32(count);
+      });
+    });
+  }
+
+  async execute(requests: readonly ExecutionRequest[]): Promise<readonly ExecutionResult[]> {
+    const id = this.#process.newId();
+    if (this.#isDecoupled) this.#streams.open(id, requests);
+    this.#requests = requests;
+    this.#executionId = id;
+    const [lone] = requests;
+    this.#calls.running = {
+      id,
+      // Read only when the model calls another one: making a signal costs more than the rest.
+      get signal() {
+        return requests.length === 1 ? lone?.signal : undefined;
+      },
+    };
+    try {
+      const payload = await this.#process.askWritten(frameKind.execute, id, (writer) =>
+        writeRequests(writer, requests),
+      );
+      return this.#results.read(payload, 0).map(toExecutionResult);
+    } catch (error) {
+      if (!this.#isDecoupled || !(error instanceof InferenceServerError)) throw error;
+      // Some may have sent responses, and some may have ended, before the execution failed.
+      const message = { code: error.code, message: error.message };
+      this.#streams.failExecution(id, requests.length, message);
+      return requests.map(() => ({ type: 'streamed' }));
+    } finally {
+      this.#calls.running = undefined;
+      this.#requests = [];
+      this.#executionId = 0;
+    }
+  }
+
+  receive(kind: number, id: number, payload: Buffer): void {
+    if (kind === frameKind.streamResponse) this.#receiveStreamed(id, payload);
+    else if (kind === frameKind.cancelQuery) this.#answerCancelQuery(id, payload);
+  }
+
+  /** The process has ended on its own. */
+  failStreams(error: ErrorMessage): void {
+    this.#streams.failAll(error);
+  }
+
+  async unload(): Promise<void> {
+    await this.#process.finalize(finalizeMs);
+    this.#calls.cancelAll();
+  }
+
+  async #askReadiness(): Promise<boolean> {
+    const answer = await this.#process.ask(frameKind.isReady, []);
+    return JSON.parse(answer.toString('utf8')) === true;
+  }
+
+  #receiveStreamed(executionId: number, payload: Buffer): void {
+    const reader = new ByteReader(payload);
+    const requestIndex = reader.u32();
+    const isFinal = reader.u32() !== 0;
+    const [result] = this.#results.read(payload, reader.position);
+    if (result?.type === 'response') {
+      this.#streams.respond(executionId, requestIndex, result.response);
+    } else if (result?.type === 'error') {
+      this.#streams.fail(executionId, requestIndex, result.error);
+    }
+    if (isFinal) this.#streams.end(executionId, requestIndex);
+  }
+
+  #answerCancelQuery(questionId: number, payload: Buffer): void {
+    const reader = new ByteReader(payload);
+    const executionId = reader.u32();
+    const requestIndex = reader.u32();
+    const signal =
+      executionId === this.#executionId
+        ? this.#requests[requestIndex]?.signal
+        : this.#streams.signal(executionId, requestIndex);
+    this.#answer(frameKind.cancelState, questionId, (writer) => writer.u8(signal?.aborted ? 1 : 0));
+  }
+
+  #answer(kind: number, id: number, write: (writer: ByteWriter) => void): void {
+    const writer = new ByteWriter();
+    writer.skip(frameHeaderBytes);
+    write(writer);
+    this.#process.send(kind, id, writer);
+  }
+}
+
+function toExecutionResult(result: ListedResult): ExecutionResult {
+  if (result.type !== 'none') return result;
+  return { type: 'error', error: { code: 'INTERNAL', message: 'the model gave no response' } };
+}
