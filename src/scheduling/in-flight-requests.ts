@@ -19,6 +19,12 @@ export class InFlightRequests {
     pending.onEnd = this.#onEnd;
   }
 
+  /** Undoes {@link accept} for a request that was refused after all. */
+  giveBack(pending: PendingRequest): void {
+    pending.onEnd = undefined;
+    this.#onEnd();
+  }
+
   /** Resolves when nothing is in flight; at once where nothing is. */
   whenEmpty(): Promise<void> {
     if (this.#count === 0) return Promise.resolve();
