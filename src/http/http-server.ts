@@ -1,10 +1,10 @@
 import { InferenceServerError, unavailable } from '../errors.js';
 import type { Logger } from '../observability/logger.js';
 import { errorBody } from '../protocol/error-status.js';
+import { ForwardedHeaders } from '../protocol/forwarded-headers.js';
 import type { InferenceServer } from '../server/inference-server.js';
 import type { ServerSettings } from '../server/settings.js';
 import type { SharedMemoryRegistry } from '../server/shared-memory.js';
-import { ForwardedHeaders } from './forwarded-headers.js';
 import { GenerateHandler } from './generate-handler.js';
 import { HealthHandler } from './health-handler.js';
 import { InferHandler } from './infer-handler.js';

@@ -8,6 +8,7 @@ import type {
 import type { Logger } from '../observability/logger.js';
 import { EnvelopeCache } from '../protocol/envelope-cache.js';
 import { errorBody } from '../protocol/error-status.js';
+import type { ForwardedHeaders } from '../protocol/forwarded-headers.js';
 import { type InferLimits, parseInferRequest } from '../protocol/infer-request-json.js';
 import { encodeInferResponse } from '../protocol/infer-response-json.js';
 import { parseRawRequest } from '../protocol/raw-request.js';
@@ -21,7 +22,6 @@ import {
   inflateBody,
   parseContentEncoding,
 } from './content-encoding.js';
-import type { ForwardedHeaders } from './forwarded-headers.js';
 import { emptyBody, replyError, replyRefusal } from './replies.js';
 import { BinaryHeads, jsonHeads, makeReplyHead, type ReplyHead, textHeads } from './reply-head.js';
 import { chunksMax } from './request-body.js';

@@ -1,6 +1,10 @@
 import { setFlagsFromString } from 'node:v8';
 import { invalidArg } from '../errors.js';
-import type { Exchange } from './transport.js';
+
+/** A request's headers; names in lower case. */
+export interface HeaderSource {
+  visitHeaders(visit: (name: string, value: string) => void): void;
+}
 
 /** Names that mean something to the server itself as a request parameter. */
 const reservedNames: ReadonlySet<string> = new Set([
@@ -31,12 +35,12 @@ export class ForwardedHeaders {
    * Headers to forward, by name in lower case; undefined where there are none. Throws INVALID_ARG
    * for one whose name the server reserves.
    */
-  select(exchange: Exchange): ReadonlyMap<string, string> | undefined {
+  select(headers: HeaderSource): ReadonlyMap<string, string> | undefined {
     const pattern = this.#pattern;
     if (pattern === undefined) return undefined;
     let selected: Map<string, string> | undefined;
     let reserved: string | undefined;
-    exchange.visitHeaders((name, value) => {
+    headers.visitHeaders((name, value) => {
       if (!pattern.test(name)) return;
       if (reservedNames.has(name) || name.startsWith('triton_')) reserved ??= name;
       selected ??= new Map();
