@@ -19,7 +19,7 @@ const nestingLimit = 1000;
 
 /**
  * The elements of a JSON array, nested in any way, as raw bytes: what a tensor of `encoding: 'json'`
- * stands for. `text` is an array up to its last byte and need not have been checked before.
+ * stands for. `text` is an array, or one element, and need not have been checked before.
  *
  * Throws INVALID_ARG: `failed to parse the request JSON buffer: ...` where it is not JSON,
  * `Unable to parse 'data': ...` where elements don't fit `datatype` or their number `shape`.
@@ -35,8 +35,8 @@ export function decodeTensorJson(
     if (elements !== count) throw countMismatch();
     return bytes;
   }
-  // Two characters an element, one for the last: decided before anything of that size is allocated.
-  if (count > (text.byteLength - 1) / 2) throw countMismatch();
+  // Each element and each comma is a character: known before anything of that size is allocated.
+  if (count > (text.byteLength + 1) / 2) throw countMismatch();
   const raw = new Uint8Array(count * elementBytes[datatype]);
   const elements = new ElementCounter(count);
   walkArray(text, runDecoder(datatype, raw, text, elements));
