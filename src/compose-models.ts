@@ -6,6 +6,8 @@ import type { LogSettings, TextLogger } from './observability/text-logger.js';
 import type { ServerOptions } from './options.js';
 import { openModelRepository } from './repository/open-model-repository.js';
 import type { RepositoryEvents } from './repository/repository-events.js';
+import type { Environment } from './repository/s3-credentials.js';
+import { LocalResponseCache, type ResponseCache } from './scheduling/response-cache.js';
 import { LoadSlots } from './server/load-slots.js';
 import { ModelControl } from './server/model-control.js';
 import { ModelLoader } from './server/model-loader.js';
@@ -22,6 +24,8 @@ export interface ComposedModels {
   readonly control: ModelControl;
   readonly registry: ModelRegistry;
   readonly repositories: RepositorySet;
+  /** `--cache-config`'s; undefined where the server has none. */
+  readonly cache: ResponseCache | undefined;
 }
 
 export interface ModelsEnvironment {
@@ -31,6 +35,8 @@ export interface ModelsEnvironment {
   readonly customMetrics: CustomMetrics;
   readonly repositoryEvents: RepositoryEvents;
   readonly serverVersion: string;
+  /** The process's, for what the SDKs of stores read from it. */
+  readonly environment: Environment;
 }
 
 /** Extensions of the v2 protocol that this server implements. */
@@ -62,11 +68,21 @@ export async function composeModels(
   const repositories = new RepositorySet(
     await Promise.all(
       options.repository.locations.map((location) =>
-        openModelRepository(location, { clock, events: repositoryEvents, watchMode: 'events' }),
+        openModelRepository(location, {
+          clock,
+          events: repositoryEvents,
+          watchMode: 'events',
+          cacheDirectory:
+            options.repository.cacheDirectory === ''
+              ? undefined
+              : options.repository.cacheDirectory,
+          environment: environment.environment,
+        }),
       ),
     ),
     logger,
   );
+  const cache = await openCache(options, logger);
   const reader = new RevisionReader({ configName: options.repository.configName }, logger);
   const loader = new ModelLoader(
     {
@@ -79,10 +95,14 @@ export async function composeModels(
     },
     {
       slots: new LoadSlots(options.repository.loadsMax),
-      schedulers: new SchedulerFactory(clock, {
-        servedModel: (name, version) => core.servedModel(name, version),
-        infer: (request, handler) => core.infer(request, handler),
-      }),
+      schedulers: new SchedulerFactory(
+        clock,
+        {
+          servedModel: (name, version) => core.servedModel(name, version),
+          infer: (request, handler) => core.infer(request, handler),
+        },
+        cache,
+      ),
       clock,
       logger,
       recorderOptions: { isSummarized: options.metrics.families.isSummaryLatencies },
@@ -98,5 +118,25 @@ export async function composeModels(
     controlMode: options.repository.controlMode,
     isReadinessStrict: options.lifetime.isStrictReadiness,
   });
-  return { core, control, registry, repositories };
+  return { core, control, registry, repositories, cache };
+}
+
+async function openCache(
+  { cache }: ServerOptions,
+  logger: TextLogger,
+): Promise<ResponseCache | undefined> {
+  switch (cache?.kind) {
+    case undefined:
+      return undefined;
+    case 'local':
+      return new LocalResponseCache(cache.sizeBytes);
+    case 'redis': {
+      // Loaded here, so that only servers that use it pay for it.
+      const { connectRedis } = await import('./scheduling/redis-response-cache.js');
+      return connectRedis(cache, (error) => {
+        const reason = error instanceof Error ? error.message : String(error);
+        logger.warning(`response cache: ${reason}`);
+      });
+    }
+  }
 }

@@ -12,6 +12,7 @@ import { RepositoryCounters } from './observability/repository-counters.js';
 import { type LogSettings, TextLogger } from './observability/text-logger.js';
 import type { LogOptions, ServerOptions } from './options.js';
 import type { RepositoryEvents } from './repository/repository-events.js';
+import type { Environment } from './repository/s3-credentials.js';
 import { PollControl } from './server/poll-control.js';
 import {
   defaultTraceSettings,
@@ -34,6 +35,7 @@ interface FrontEnd {
 export async function composeServer(
   options: ServerOptions,
   serverVersion: string,
+  environment: Environment,
 ): Promise<ComposedServer> {
   const clock = systemClock;
   const logSettings = readLogSettings(options.log);
@@ -49,6 +51,7 @@ export async function composeServer(
     customMetrics,
     repositoryEvents: listenToRepositories(counters, logger),
     serverVersion,
+    environment,
   });
   const metrics = composeMetrics(options, models, customMetrics, counters);
   const settings: ServerSettings = {
@@ -157,6 +160,7 @@ export class ComposedServer {
     for (const frontEnd of this.#frontEnds) frontEnd.destroy();
     this.#metricsServer?.destroy();
     await this.#models.repositories.close();
+    await this.#models.cache?.close();
   }
 
   async #loadAtStart(): Promise<void> {

@@ -1,11 +1,9 @@
-import { readFile, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { Clock } from '../clock.js';
-import { InferenceServerError, invalidArg, unavailable } from '../errors.js';
+import { InferenceServerError } from '../errors.js';
 import { InstancePool } from '../execution/instance-pool.js';
 import type { HostServices } from '../execution/model-instances.js';
 import { completeModelConfig } from '../model-config/complete-model-config.js';
-import { isInsideDirectory, labelFilePath, parseLabels } from '../model-config/labels.js';
 import type { ModelConfig } from '../model-config/model-config.js';
 import { validateBackend, validateModelConfig } from '../model-config/validate-model-config.js';
 import type { Logger } from '../observability/logger.js';
@@ -18,7 +16,8 @@ import type { LoadSlots } from './load-slots.js';
 import { Model } from './model.js';
 import type { VersionLoader } from './model-control.js';
 import { ModelExecutor } from './model-executor.js';
-import type { ModelRevision } from './model-revision.js';
+import { checkVersionDirectory, readInitialState, readLabels } from './model-files.js';
+import { generationOf, type ModelRevision } from './model-revision.js';
 import { createRequestValidator } from './request-validation.js';
 import type { SchedulerFactory } from './scheduler-factory.js';
 import { runWarmup } from './warmup-run.js';
@@ -83,7 +82,7 @@ export class ModelLoader implements VersionLoader {
     const files = await revision.localize();
     try {
       const versionDirectory = path.join(files.directory, version);
-      await checkDirectory(versionDirectory, revision.name, version);
+      await checkVersionDirectory(versionDirectory, revision.name, version);
       return revision.config.ensemble_scheduling === undefined
         ? await this.#loadModel(revision, version, files.directory, () => files.release())
         : await this.#loadEnsemble(revision, version, files.directory, () => files.release());
@@ -137,7 +136,17 @@ export class ModelLoader implements VersionLoader {
         labels: await readLabels(config, modelDirectory),
         isDecoupled: config.model_transaction_policy?.decoupled ?? false,
         validate,
-        scheduler: this.#parts.schedulers.forModel(config, executor),
+        scheduler: this.#parts.schedulers.forModel(
+          {
+            config,
+            version,
+            generation: generationOf(revision, version),
+            initialState: await readInitialState(config, modelDirectory),
+            recorder,
+          },
+          [executor],
+        ),
+        isCached: this.#parts.schedulers.isCached(config),
         instances: pool,
         recorder,
         clock,
@@ -176,7 +185,18 @@ export class ModelLoader implements VersionLoader {
       labels: this.#withStepLabels(config, await readLabels(config, modelDirectory)),
       isDecoupled: plan.isDecoupled,
       validate: createRequestValidator(config),
-      scheduler: schedulers.forEnsemble(plan, version, onExecuted),
+      scheduler: schedulers.forEnsemble(
+        {
+          config,
+          version,
+          generation: generationOf(revision, version),
+          initialState: new Map(),
+          recorder,
+        },
+        plan,
+        onExecuted,
+      ),
+      isCached: schedulers.isCached(config),
       instances: undefined,
       recorder,
       clock,
@@ -235,38 +255,4 @@ function complete(revision: ModelRevision, completed: ModelConfig | undefined): 
   });
   validateModelConfig(config);
   return config;
-}
-
-async function checkDirectory(directory: string, name: string, version: string): Promise<void> {
-  try {
-    if ((await stat(directory)).isDirectory()) return;
-  } catch (error) {
-    throw unavailable(`model '${name}': the folder of version ${version} has gone`, error);
-  }
-  throw invalidArg(`model '${name}': version ${version} is not a folder`);
-}
-
-async function readLabels(
-  config: ModelConfig,
-  modelDirectory: string,
-): Promise<ReadonlyMap<string, readonly string[]>> {
-  const labels = new Map<string, readonly string[]>();
-  for (const output of config.output) {
-    if (output.label_filename === '') continue;
-    const file = labelFilePath(modelDirectory, output.label_filename);
-    try {
-      const [realFile, realDirectory] = await Promise.all([
-        realpath(file),
-        realpath(modelDirectory),
-      ]);
-      if (!isInsideDirectory(realDirectory, realFile)) throw new Error('it links out of the model');
-      labels.set(output.name, parseLabels(await readFile(realFile, 'utf8')));
-    } catch (error) {
-      throw invalidArg(
-        `model '${config.name}', output '${output.name}': label file '${output.label_filename}' cannot be read`,
-        error,
-      );
-    }
-  }
-  return labels;
 }

@@ -1,3 +1,4 @@
+import { createHash, randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { ModelConfig } from '../model-config/model-config.js';
 import type { LocalizedModel, ModelListing } from '../repository/model-repository.js';
@@ -17,6 +18,18 @@ export interface ModelRevision {
 
 /** Whether the repository's own files were used, or what a load call gave in their place. */
 export type RevisionOrigin = 'repository' | 'config-override' | 'file-override';
+
+/**
+ * Text that differs for every load of a version that may answer differently, and is the same in
+ * replicas that serve the same files.
+ */
+export function generationOf(revision: ModelRevision, version: string): string {
+  const { listing, config, origin } = revision;
+  const files = origin === 'file-override' ? randomUUID() : listing.versions.get(version);
+  const hash = createHash('sha256');
+  hash.update(JSON.stringify([config, files, listing.restFingerprint]));
+  return hash.digest('base64url');
+}
 
 /** How a revision differs from the one that is served. */
 export type RevisionChange =

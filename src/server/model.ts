@@ -36,6 +36,8 @@ export interface ModelParts {
   readonly instances: ModelInstancesOwner | undefined;
   readonly recorder: ModelStatisticsRecorder;
   readonly clock: Clock;
+  /** Its answers come from the response cache where they can. */
+  readonly isCached: boolean;
   /** Seconds that the load took. */
   readonly loadSecs: number;
   /** Frees what the load took: the local copy of a remote model. */
@@ -105,14 +107,14 @@ export class Model implements LoadedVersion {
 
   /** What metrics read of this version. */
   metered(): MeteredModel {
-    const { name, version, recorder, scheduler, loadSecs, config } = this.#parts;
+    const { name, version, recorder, scheduler, loadSecs, isCached, config } = this.#parts;
     const tags = Object.entries(config.metric_tags).map(([key, value]) => [`_${key}`, value]);
     return {
       labels: { model: name, version, ...Object.fromEntries(tags) },
       recorder,
       pendingRequests: scheduler.queuedRequests,
       loadSecs,
-      isCached: config.response_cache?.enable ?? false,
+      isCached,
     };
   }
 

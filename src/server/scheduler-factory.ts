@@ -1,6 +1,7 @@
 import type { Clock } from '../clock.js';
-import { InferenceServerError } from '../errors.js';
+import { InferenceServerError, internal } from '../errors.js';
 import type { ModelConfig } from '../model-config/model-config.js';
+import { type CacheRecorder, CachingScheduler } from '../scheduling/caching-scheduler.js';
 import { DirectScheduler } from '../scheduling/direct-scheduler.js';
 import { DynamicBatcher, lookAfterArrivals } from '../scheduling/dynamic-batcher.js';
 import {
@@ -11,8 +12,11 @@ import {
 import type { InferStep } from '../scheduling/ensemble-run.js';
 import { EnsembleScheduler } from '../scheduling/ensemble-scheduler.js';
 import type { PendingRequest } from '../scheduling/pending-request.js';
+import type { ResponseCache } from '../scheduling/response-cache.js';
 import type { BatchExecutor, Scheduler } from '../scheduling/scheduler.js';
 import { dynamicBatchingOptions } from '../scheduling/scheduling-options.js';
+import { SequenceBatcher } from '../scheduling/sequence-batcher.js';
+import { sequenceOptions } from '../scheduling/sequence-options.js';
 import type { ServedModel } from './inference-server.js';
 
 /** What ensembles need of the server that they run in. */
@@ -22,22 +26,35 @@ export interface EnsembleHost {
   readonly infer: InferStep;
 }
 
+/** A loaded version, as far as schedulers depend on it. */
+export interface ScheduledModel {
+  readonly config: ModelConfig;
+  readonly version: string;
+  /** Differs for every load whose answers may differ. */
+  readonly generation: string;
+  /** Contents of the files that `initialStateFiles` names. */
+  readonly initialState: ReadonlyMap<string, Uint8Array>;
+  readonly recorder: CacheRecorder;
+}
+
 /** Chooses the scheduler that a configuration asks for. */
 export class SchedulerFactory {
   readonly #clock: Clock;
   readonly #host: EnsembleHost;
+  readonly #cache: ResponseCache | undefined;
 
-  constructor(clock: Clock, host: EnsembleHost) {
+  /** `cache` is `--cache-config`'s; undefined where the server has none. */
+  constructor(clock: Clock, host: EnsembleHost, cache: ResponseCache | undefined) {
     this.#clock = clock;
     this.#host = host;
+    this.#cache = cache;
   }
 
-  forModel(config: ModelConfig, executor: BatchExecutor): Scheduler {
-    if (config.dynamic_batching !== undefined && config.max_batch_size > 0) {
-      const options = dynamicBatchingOptions(config);
-      return new DynamicBatcher(options, executor, this.#clock, lookAfterArrivals);
-    }
-    return new DirectScheduler(config.name, executor, this.#clock);
+  /** `executors`: one an instance for a model that keeps sequences apart, else one over all. */
+  forModel(model: ScheduledModel, executors: readonly BatchExecutor[]): Scheduler {
+    const [executor] = executors;
+    if (executor === undefined) throw internal('a model without instances; this is a bug');
+    return this.#cached(model, this.#uncached(model, executor, executors));
   }
 
   /** INVALID_ARG names the step and tensor that is wrong. */
@@ -46,11 +63,41 @@ export class SchedulerFactory {
   }
 
   forEnsemble(
+    model: ScheduledModel,
     plan: EnsemblePlan,
-    version: string,
     onExecuted: (pending: PendingRequest) => void,
   ): Scheduler {
-    return new EnsembleScheduler(plan, version, this.#host.infer, this.#clock, onExecuted);
+    const { infer } = this.#host;
+    const scheduler = new EnsembleScheduler(plan, model.version, infer, this.#clock, onExecuted);
+    return plan.isDecoupled ? scheduler : this.#cached(model, scheduler);
+  }
+
+  /** The server has a cache and the model wants it. */
+  isCached(config: ModelConfig): boolean {
+    return this.#cache !== undefined && config.response_cache?.enable === true;
+  }
+
+  #uncached(
+    { config, initialState }: ScheduledModel,
+    executor: BatchExecutor,
+    executors: readonly BatchExecutor[],
+  ): Scheduler {
+    if (config.sequence_batching !== undefined) {
+      const options = sequenceOptions(config);
+      return new SequenceBatcher(options, executors, this.#clock, lookAfterArrivals, initialState);
+    }
+    if (config.dynamic_batching !== undefined && config.max_batch_size > 0) {
+      const options = dynamicBatchingOptions(config);
+      return new DynamicBatcher(options, executor, this.#clock, lookAfterArrivals);
+    }
+    return new DirectScheduler(config.name, executor, this.#clock);
+  }
+
+  #cached(model: ScheduledModel, scheduler: Scheduler): Scheduler {
+    const { config, version, generation, recorder } = model;
+    if (this.#cache === undefined || !this.isCached(config)) return scheduler;
+    const cachedModel = { modelName: config.name, modelVersion: version, generation };
+    return new CachingScheduler(scheduler, this.#cache, cachedModel, this.#clock, recorder);
   }
 
   #member(name: string, version: number): EnsembleMember | undefined {
