@@ -31,7 +31,7 @@ async function serve(options: ServerOptions): Promise<void> {
   const stopSignal = nextStopSignal();
   let server: ComposedServer;
   try {
-    server = await composeServer(options, packageVersion());
+    server = await composeServer(options, packageVersion(), process.env);
     await Promise.race([server.start(), stopSignal]);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);

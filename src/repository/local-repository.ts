@@ -1,7 +1,8 @@
-import { readdir, readFile, realpath, stat } from 'node:fs/promises';
+import { readdir, readFile, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import type { Clock } from '../clock.js';
 import { InferenceServerError, invalidArg, notFound, unavailable } from '../errors.js';
+import { configBytesMax, configTooLong } from './config-file.js';
 import { DirectoryWatch, type WatchMode } from './directory-watch.js';
 import { FileMemory } from './file-memory.js';
 import { configCandidates, folderRole, isModelFolderName } from './file-names.js';
@@ -21,8 +22,6 @@ import type { RepositoryEvents } from './repository-events.js';
 const parallelModels = 16;
 /** Folders looked into, on each of two levels, when no model was found and a hint is wanted. */
 const nestedFoldersMax = 20;
-/** A longer `config.pbtxt` is a mistake, and would block the event loop while it is parsed. */
-const configBytesMax = 4 * 1024 * 1024;
 
 export interface LocalRepositoryOptions {
   readonly clock: Clock;
@@ -60,11 +59,6 @@ export class LocalRepository implements ModelRepository {
     this.location = location;
     this.#root = root;
     this.#options = options;
-  }
-
-  /** The same text for two ways of naming one directory. */
-  async identity(): Promise<string> {
-    return realpath(this.#root);
   }
 
   /** Rejects with INVALID_ARG, but only the first time, where the location is misplaced. */
@@ -127,9 +121,7 @@ export class LocalRepository implements ModelRepository {
       try {
         const { size } = await stat(path);
         if (size > configBytesMax) {
-          throw invalidArg(
-            `model '${listing.name}': ${fileName} has ${size} bytes, allowed are ${configBytesMax}`,
-          );
+          throw configTooLong(listing.name, fileName, size);
         }
         return { fileName, text: await readFile(path, 'utf8') };
       } catch (error) {

@@ -27,7 +27,9 @@ export function misplacementMessage(location: string, sketch: RootSketch): strin
   const version = sketch.folders.find((folder) => folderRole(folder.name).kind === 'version');
   if (sketch.hasConfig || version !== undefined) {
     const sign =
-      version === undefined ? "a file 'config.pbtxt'" : `a version folder '${version.name}'`;
+      sketch.hasConfig || version === undefined
+        ? "a file 'config.pbtxt'"
+        : `a version folder '${version.name}'`;
     return (
       `model repository '${location}' looks like the folder of a model, because it has ${sign}; ` +
       'give the folder above it'

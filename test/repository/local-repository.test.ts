@@ -81,13 +81,6 @@ describe('LocalRepository.open', () => {
       message: `model repository '${inFolder('add_sub/labels.txt')}' is not a directory`,
     });
   });
-
-  it('takes two names of one directory for the same', async () => {
-    await symlink(folder.path, inFolder('link'));
-    const other = await open(inFolder('add_sub/..'));
-    expect(await other.identity()).toBe(await repository.identity());
-    expect(await (await open(inFolder('link'))).identity()).toBe(await repository.identity());
-  });
 });
 
 describe('LocalRepository.scan', () => {

@@ -1,0 +1,28 @@
+/** Lets at most `max` tasks run at the same time; the others wait in order of arrival. */
+export class ParallelLimit {
+  #free: number;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(max: number) {
+    this.#free = max;
+  }
+
+  async run<Result>(task: () => Promise<Result>): Promise<Result> {
+    if (this.#free > 0) {
+      this.#free--;
+    } else {
+      // The slot is handed over by whoever finishes, so `#free` stays as it is.
+      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    }
+    try {
+      return await task();
+    } finally {
+      const next = this.#waiting.shift();
+      if (next === undefined) {
+        this.#free++;
+      } else {
+        next();
+      }
+    }
+  }
+}
