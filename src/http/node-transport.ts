@@ -3,15 +3,23 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { createServer as createTlsServer } from 'node:https';
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
 import { unavailable } from '../errors.js';
+import { errorBody } from '../protocol/error-status.js';
 import { BodyMemory } from './body-buffer.js';
 import { answerFaults } from './faults.js';
 import { NodeExchange, type NodeExchangeContext } from './node-exchange.js';
-import { keepAliveSeconds } from './reply-head.js';
-import type { ExchangeHandler, Transport, TransportOptions } from './transport.js';
+import { keepAliveSeconds, textHeads } from './reply-head.js';
+import {
+  type ExchangeHandler,
+  headerBytesMax,
+  type Transport,
+  type TransportOptions,
+  targetBytesMax,
+} from './transport.js';
+
+const uriTooLongBody = errorBody({ message: 'URI Too Long' });
 
 const serverOptions = {
-  /** As in `uws-transport.ts`. */
-  maxHeaderSize: 16_384,
+  maxHeaderSize: headerBytesMax,
   keepAliveTimeout: keepAliveSeconds * 1000,
   /** The reference server answers HTTP/1.1 requests without a Host. */
   requireHostHeader: false,
@@ -31,6 +39,10 @@ export async function openNodeTransport(
   let onEmpty: (() => void) | undefined;
   const server = makeServer(options, (request, response) => {
     const exchange = new NodeExchange(context, request, response);
+    if ((request.url?.length ?? 0) > targetBytesMax) {
+      exchange.reply(textHeads(414), uriTooLongBody);
+      return;
+    }
     answerFaults(exchange, () => handler(exchange));
   });
   server.on('connection', (socket: Socket) => {

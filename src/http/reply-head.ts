@@ -35,7 +35,7 @@ export function makeReplyHead(
 export type ReplyHeads = (status: number) => ReplyHead;
 
 function headsOf(contentType: string): ReplyHeads {
-  const statuses = [200, 400, 403, 404, 405, 500, 501, 503];
+  const statuses = [200, 400, 403, 404, 405, 414, 431, 500, 501, 503];
   const heads = new Map(statuses.map((status) => [status, makeReplyHead(status, contentType)]));
   return (status) => heads.get(status) ?? makeReplyHead(status, contentType);
 }

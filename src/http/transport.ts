@@ -5,6 +5,13 @@
  */
 import type { ReplyHead } from './reply-head.js';
 
+/**
+ * Bytes of a target with its query, and of all headers together, beyond which a request is refused
+ * with 414 and 431. The reference server closes the connection at 8 KiB for either.
+ */
+export const targetBytesMax = 8192;
+export const headerBytesMax = 12_288;
+
 /** Limits of one request body, counted while it arrives. */
 export interface BodyLimits {
   readonly bytesMax: number;

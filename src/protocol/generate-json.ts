@@ -106,9 +106,12 @@ class GenerateReader {
     const { name } = input;
     const datatype = fromConfigDataType(input.data_type);
     if (datatype === undefined) throw invalidArg(`invalid datatype for input ${name}`);
-    const text = json.bytes.subarray(at, json.skip(at));
+    const value = json.bytes.subarray(at, json.skip(at));
+    const isArray = json.kind(at) === 'array';
+    // A scalar is an array of one to the tensor readers.
+    const text = isArray ? value : Buffer.concat([Buffer.from('['), value, Buffer.from(']')]);
     let count = 1;
-    if (json.kind(at) === 'array') {
+    if (isArray) {
       count = 0;
       for (let item = json.firstItem(at); item >= 0; item = json.nextItem(item)) count++;
     }
@@ -119,7 +122,7 @@ class GenerateReader {
         `receiving ${datatype} data via JSON is not supported. Please use the binary data format for input ${name}`,
       );
     }
-    if (json.kind(at) === 'array' && text.byteLength > deferredBytesMin) {
+    if (isArray && text.byteLength > deferredBytesMin) {
       return { name, datatype, shape, encoding: 'json', bytes: text };
     }
     const bytes =

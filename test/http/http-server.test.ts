@@ -428,6 +428,14 @@ describe.each(['uws', 'node'] as const)('the HTTP front end on %s', (transport) 
       ]);
     });
 
+    it.each(['1.5', '[1.5]', ' 1.5 '])('takes %s for a tensor of one element', async (value) => {
+      const reply = await front.ask('POST', '/v2/models/echo/generate', `{"X":${value}}`);
+      expect([reply.status, reply.body.toString()]).toEqual([
+        200,
+        '{"X":1.5,"model_name":"echo","model_version":"1"}',
+      ]);
+    });
+
     it.each([0, 2])('says that %i responses are not one', async (count) => {
       const pending = front.ask('POST', '/v2/models/stream/generate', '{"X":[1]}');
       const { handler } = await front.server.nextHeld();
