@@ -7,6 +7,12 @@ export interface InstanceThreadOptions {
   readonly workerFile: string;
   /** 0 is Node's own default. */
   readonly heapMiBMax: number;
+  /**
+   * False where the thread runs native code that can't be torn down: onnxruntime-node throws a C++
+   * exception that nobody catches when its thread is ended during a call, and the whole process
+   * aborts. Such a thread is ended when its call has returned.
+   */
+  readonly isInterruptible: boolean;
 }
 
 export interface InstanceThreadEvents {
@@ -25,13 +31,17 @@ export class InstanceThread {
   readonly #piscina: Piscina;
   readonly #events: InstanceThreadEvents;
   readonly #port: MessagePort;
+  readonly #isInterruptible: boolean;
   #portForThread: MessagePort | undefined;
   #isAlive = true;
-  #running = 0;
   #lastError: unknown;
+  /** The task under way: how to give it up, and when the thread is through with it. */
+  #running: { reject(error: Error): void; readonly returned: Promise<unknown> } | undefined;
+  #ending: Promise<void> | undefined;
 
   constructor(options: InstanceThreadOptions, events: InstanceThreadEvents) {
     this.#events = events;
+    this.#isInterruptible = options.isInterruptible;
     this.#piscina = new Piscina({
       filename: options.workerFile,
       // No minimum: Piscina would put a new thread without a model in the place of a dead one.
@@ -58,7 +68,7 @@ export class InstanceThread {
     });
     port1.on('close', () => {
       // A running task is rejected a little later, with a reason that tells more.
-      if (this.#running === 0) this.#die(this.#lastError ?? new Error('thread ended'));
+      if (this.#running === undefined) this.#die(this.#lastError ?? new Error('thread ended'));
     });
     port1.unref();
   }
@@ -72,34 +82,51 @@ export class InstanceThread {
   }
 
   /**
-   * Rejects when the thread dies before it answers, with an error whose message is the reason;
-   * `onDeath` was called by then.
+   * Runs one task; call only when the former one has been answered. Rejects when the thread dies
+   * before it answers, with an error whose message is the reason (`onDeath` was called by then), or
+   * when `destroy` is called.
    */
-  async run(
+  run(
     task: InstanceTask,
     transfer: readonly (ArrayBuffer | MessagePort)[],
   ): Promise<InstanceReply> {
-    this.#running += 1;
-    try {
-      // The worker file's default export answers with this type.
-      return (await this.#piscina.run(task, {
-        transferList: [...transfer],
-      })) as InstanceReply;
-    } catch (error) {
-      this.#die(error);
-      throw new Error(deathReason(error), { cause: error });
-    } finally {
-      this.#running -= 1;
-    }
+    return new Promise((resolve, reject) => {
+      const returned = this.#piscina.run(task, { transferList: [...transfer] }).then(
+        (reply) => {
+          this.#running = undefined;
+          // The worker file's default export answers with this type.
+          resolve(reply as InstanceReply);
+        },
+        (error: unknown) => {
+          this.#running = undefined;
+          this.#die(error);
+          reject(new Error(deathReason(error), { cause: error }));
+        },
+      );
+      this.#running = { reject, returned };
+    });
   }
 
   post(command: InstanceCommand, transfer: readonly ArrayBuffer[]): void {
     if (this.#isAlive) this.#port.postMessage(command, [...transfer]);
   }
 
-  /** Ends the thread, whatever it does. Idempotent; resolves when it has ended. */
-  async destroy(): Promise<void> {
+  /**
+   * Gives up what runs, and ends the thread as soon as it can be ended. Idempotent; resolves when
+   * it has ended.
+   */
+  destroy(): Promise<void> {
+    this.#ending ??= this.#end();
+    return this.#ending;
+  }
+
+  async #end(): Promise<void> {
     this.#isAlive = false;
+    const running = this.#running;
+    if (running !== undefined) {
+      running.reject(new Error('its thread was ended'));
+      if (!this.#isInterruptible) await running.returned;
+    }
     this.#port.close();
     this.#portForThread?.close();
     await this.#piscina.destroy();

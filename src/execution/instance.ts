@@ -45,6 +45,8 @@ export type InstanceState =
 
 /** Starts that may fail one after another before an instance is given up. */
 export const startFailuresMax = 5;
+/** Backends whose threads run native code that must return before the thread may end. */
+const nativeBackends: ReadonlySet<string> = new Set(['onnxruntime']);
 /** Pause before the start that follows a failed one; doubles with each up to the longest. */
 const restartDelayNs = 500e6;
 const restartDelayNsMax = 30e9;
@@ -90,6 +92,7 @@ export class Instance {
   #failure: InferenceServerError | undefined;
   #stopTimer: () => void = () => {};
   #closing: Promise<void> | undefined;
+  #ended: Promise<void> = Promise.resolve();
   #whenQuiet: (() => void)[] = [];
 
   constructor(blueprint: InstanceBlueprint, events: InstanceEvents) {
@@ -208,7 +211,7 @@ export class Instance {
       message: this.#failure.message,
     });
     this.#wakeQuiet();
-    await thread?.destroy();
+    await this.#end(thread);
   }
 
   async #close(): Promise<void> {
@@ -306,7 +309,11 @@ export class Instance {
     const { options, services } = this.#blueprint;
     this.#failure = undefined;
     const thread = new InstanceThread(
-      { workerFile: options.workerFile, heapMiBMax: options.heapMiBMax },
+      {
+        workerFile: options.workerFile,
+        heapMiBMax: options.heapMiBMax,
+        isInterruptible: !nativeBackends.has(options.backend),
+      },
       {
         onNotice: (notice) => this.#onNotice(notice),
         onDeath: (reason) => {
@@ -413,7 +420,14 @@ export class Instance {
   async #endThread(): Promise<void> {
     const thread = this.#thread;
     this.#thread = undefined;
-    await thread?.destroy();
+    await this.#end(thread);
+  }
+
+  /** Resolves when `thread`, and every one before it, has ended. */
+  async #end(thread: InstanceThread | undefined): Promise<void> {
+    const former = this.#ended;
+    this.#ended = Promise.all([former, thread?.destroy()]).then(() => undefined);
+    await this.#ended;
   }
 
   #lost(reason: string): InferenceServerError {

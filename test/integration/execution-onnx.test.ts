@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Datatype } from '../../src/inference/datatype.js';
 import type { Tensor } from '../../src/inference/tensor.js';
@@ -297,6 +298,50 @@ describe('an ONNX model that fails', () => {
     });
     expect(numbersOf((await model.run(addSub(1, 1, 2)))[0], 'OUTPUT0')).toEqual(sixteen(3));
     expect(model.logs.join()).toContain('the CPU runs the model');
+  });
+});
+
+describe('a call of the runtime that is under way', () => {
+  // Ending a thread in the middle of a call aborts the process: these tests would not fail, but die.
+  const times = (count: number): { readonly inputs: readonly Tensor[] } => ({
+    inputs: [
+      {
+        name: 'TIMES',
+        datatype: 'INT64',
+        shape: [1],
+        encoding: 'raw',
+        bytes: new Uint8Array(BigInt64Array.of(BigInt(count)).buffer),
+      },
+    ],
+  });
+
+  it('fails its request when it takes too long, and is replaced when it has returned', async () => {
+    const model = await start('onnx_slow', {}, { executionTimeoutMs: 100 });
+    const [late] = await model.run(times(2000));
+    expect(late?.error?.code).toBe('UNAVAILABLE');
+    expect(late?.error?.message).toContain('took longer than 100 ms');
+    expect(numbersOf((await model.run(times(1)))[0], 'Y')).toEqual([0]);
+  });
+
+  it('fails its request when the model is destroyed, which waits until it has returned', async () => {
+    const model = await start('onnx_slow');
+    const running = model.run(times(1000));
+    const destroyed = Promise.all([model.pool.destroy(), model.pool.destroy()]);
+    expect((await running)[0]?.error?.code).toBe('UNAVAILABLE');
+    await destroyed;
+  });
+
+  it('of a load is waited for when the load is given up', async () => {
+    const reasons: string[] = [];
+    for (let attempt = 0; attempt < 8; attempt += 1) {
+      const load = start('onnx_slow').catch((error: Error) => reasons.push(error.message));
+      // Some way into the load, each time another one; the last may be through.
+      await pause(attempt * 10);
+      await models.closeAll();
+      await load;
+    }
+    expect(reasons.length).toBeGreaterThan(0);
+    expect(new Set(reasons)).toEqual(new Set(["model 'm' version 1: the load was given up"]));
   });
 });
 
