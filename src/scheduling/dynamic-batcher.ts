@@ -1,5 +1,6 @@
 import type { Clock } from '../clock.js';
 import { cancelled, unavailable } from '../errors.js';
+import { AdaptiveBatching } from './adaptive-batching.js';
 import { Alarm } from './alarm.js';
 import { AnswerOrder } from './answer-order.js';
 import { formBatch } from './batch-formation.js';
@@ -46,7 +47,10 @@ export class DynamicBatcher implements Scheduler {
   readonly #lookPolicy: LookPolicy;
   readonly #queue: RequestQueue;
   readonly #batchKeyOf: BatchKeyOf;
-  readonly #inFlight = new InFlightRequests();
+  readonly #inFlight: InFlightRequests;
+  readonly #adaptive: AdaptiveBatching | undefined;
+  /** First request of each running batch → rows of the batch, where the controller wants to know. */
+  readonly #batchRows = new Map<PendingRequest, number>();
   readonly #answerOrder: AnswerOrder | undefined;
   readonly #alarm: Alarm;
   #batchOptions: BatchSizeOptions;
@@ -65,6 +69,12 @@ export class DynamicBatcher implements Scheduler {
     this.#clock = clock;
     this.#lookPolicy = lookPolicy;
     this.#queue = new RequestQueue(options.queue);
+    if (options.latencyTargetNs > 0) {
+      this.#adaptive = new AdaptiveBatching(options.latencyTargetNs, options.batch);
+      this.#inFlight = new InFlightRequests((pending) => this.#observeEnd(pending));
+    } else {
+      this.#inFlight = new InFlightRequests();
+    }
     this.#batchKeyOf = batchKeyOf(options);
     this.#answerOrder = options.preservesOrdering ? new AnswerOrder() : undefined;
     this.#alarm = new Alarm(clock, () => this.#look());
@@ -91,6 +101,7 @@ export class DynamicBatcher implements Scheduler {
     const entry = this.#queue.enqueue(pending, this.#batchKeyOf(pending.modelInputs), nowNs);
     this.#inFlight.accept(pending);
     pending.timing.queueStartNs = nowNs;
+    this.#adaptive?.observeArrival(pending.rows);
     pending.onCancel = () => {
       this.#queue.remove(entry);
       pending.fail(cancelled('request was cancelled'), 'CANCELED');
@@ -138,6 +149,9 @@ export class DynamicBatcher implements Scheduler {
     if (this.#queue.size === 0 || this.#state === 'destroyed') return;
     const nowNs = this.#clock.nowNs();
     if (this.#queue.nextDeadlineNs() <= nowNs) this.#queue.expire(nowNs);
+    if (this.#adaptive !== undefined && this.#state === 'open') {
+      this.#batchOptions = this.#adaptive.options(nowNs);
+    }
     let wakeByNs = Number.POSITIVE_INFINITY;
     while (this.#executor.idleInstances > 0) {
       const { requests, waitUntilNs } = formBatch(this.#queue, this.#batchOptions, nowNs);
@@ -152,6 +166,7 @@ export class DynamicBatcher implements Scheduler {
 
   #run(batch: PendingRequest[]): void {
     for (const pending of batch) pending.state = 'executing';
+    if (this.#adaptive !== undefined) this.#noteBatch(batch);
     const order = this.#answerOrder;
     if (order === undefined) {
       this.#executor.execute(batch);
@@ -160,5 +175,23 @@ export class DynamicBatcher implements Scheduler {
     const followed = batch.map((pending) => order.follow(pending));
     for (const pending of followed) pending.state = 'executing';
     this.#executor.execute(followed);
+  }
+
+  #noteBatch(batch: readonly PendingRequest[]): void {
+    const [first] = batch;
+    if (first === undefined) return;
+    let rows = 0;
+    for (const pending of batch) rows += pending.rows;
+    this.#batchRows.set(first, rows);
+  }
+
+  #observeEnd(pending: PendingRequest): void {
+    const rows = this.#batchRows.get(pending);
+    this.#batchRows.delete(pending);
+    const { queueStartNs, computeStartNs, computeEndNs } = pending.timing;
+    // What never ran, or died running, says nothing about executions.
+    if (computeEndNs === 0) return;
+    if (rows !== undefined) this.#adaptive?.observeExecution(rows, computeEndNs - computeStartNs);
+    this.#adaptive?.observeLatency(this.#clock.nowNs() - queueStartNs);
   }
 }
