@@ -14,5 +14,10 @@ export function matchesDims(shape: readonly number[], dims: readonly number[]): 
 
 /** `[-1,16]`, as messages of the reference server print shapes. */
 export function formatShape(shape: readonly number[]): string {
-  return `[${shape.join(',')}]`;
+  return `[${shape.map(formatDim).join(',')}]`;
+}
+
+/** Beyond 2^53 a number would print rounded to 17 digits. */
+function formatDim(dim: number): number | bigint {
+  return Number.isInteger(dim) && !Number.isSafeInteger(dim) ? BigInt(dim) : dim;
 }
