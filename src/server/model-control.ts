@@ -225,6 +225,7 @@ export class ModelControl {
     const change = compareRevisions(record.served, revision);
     const wasServing = record.entry.isServing;
     record.problem = undefined;
+    if (change.type === 'keeps-override') return;
     const keep = new Set<string>();
     const load = new Map<string, () => Promise<Model>>();
     const loaded = new Set(record.entry.readyVersions().map((model) => model.version));

@@ -52,7 +52,7 @@ export class ModelRegistry {
 
   resolve(name: string, version: string): Model {
     const record = this.#records.get(name);
-    if (record === undefined || !record.entry.isKnown) {
+    if (record === undefined || !(record.entry.isKnown || record.isWithoutVersions)) {
       throw notFound(`Request for unknown model: '${name}' is not found`);
     }
     return record.entry.resolve(version);
@@ -75,8 +75,10 @@ export class ModelRegistry {
     return this.#records.values();
   }
 
+  /** In order of names. */
   readyModels(): readonly Model[] {
-    return [...this.#records.values()].flatMap((record) => record.entry.readyVersions());
+    const records = [...this.#records.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+    return records.flatMap((record) => record.entry.readyVersions());
   }
 
   /** Remembers a retirement under way, so that a shutdown waits for it. */

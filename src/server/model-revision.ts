@@ -34,6 +34,11 @@ export function generationOf(revision: ModelRevision, version: string): string {
 /** How a revision differs from the one that is served. */
 export type RevisionChange =
   | { readonly type: 'none' }
+  /**
+   * The files are those that a configuration given by a load call was put on: it stands until a
+   * file changes or the model is unloaded, as on the reference server.
+   */
+  | { readonly type: 'keeps-override' }
   /** Instance groups or version policy only: versions stay loaded. */
   | { readonly type: 'in-place' }
   /** These versions' own files changed; the others stay loaded. */
@@ -45,8 +50,11 @@ export function compareRevisions(
   served: ModelRevision | undefined,
   wanted: ModelRevision,
 ): RevisionChange {
-  if (served === undefined || served.origin !== wanted.origin) return { type: 'all' };
-  if (wanted.origin === 'file-override') return { type: 'all' };
+  if (served === undefined || wanted.origin !== 'repository') return { type: 'all' };
+  if (served.origin === 'config-override' && isSameListing(served.listing, wanted.listing)) {
+    return { type: 'keeps-override' };
+  }
+  if (served.origin !== 'repository') return { type: 'all' };
   if (served.listing.restFingerprint !== wanted.listing.restFingerprint) return { type: 'all' };
   if (
     !isDeepStrictEqual(withoutInPlaceFields(served.config), withoutInPlaceFields(wanted.config))
@@ -61,6 +69,13 @@ export function compareRevisions(
     isDeepStrictEqual(served.config, wanted.config) &&
     isDeepStrictEqual(served.versions, wanted.versions);
   return isSame ? { type: 'none' } : { type: 'in-place' };
+}
+
+/** True where nothing below the model's folder differs. */
+export function isSameListing(a: ModelListing, b: ModelListing): boolean {
+  if (a.configFingerprint !== b.configFingerprint) return false;
+  if (a.restFingerprint !== b.restFingerprint || a.versions.size !== b.versions.size) return false;
+  return [...a.versions].every(([version, print]) => b.versions.get(version) === print);
 }
 
 function withoutInPlaceFields(config: ModelConfig): Partial<ModelConfig> {

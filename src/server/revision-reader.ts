@@ -10,7 +10,7 @@ import { noVersionMessage, versionsToServe } from '../model-config/version-polic
 import type { Logger } from '../observability/logger.js';
 import type { ModelListing } from '../repository/model-repository.js';
 import type { LoadOverride } from './inference-server.js';
-import type { ModelRevision } from './model-revision.js';
+import { isSameListing, type ModelRevision } from './model-revision.js';
 import type { ModelSource } from './repository-set.js';
 
 export interface RevisionReaderOptions {
@@ -179,10 +179,4 @@ async function writeFiles(files: ReadonlyMap<string, Uint8Array>) {
     directory,
     release: () => rm(directory, { recursive: true, force: true }),
   };
-}
-
-function isSameListing(a: ModelListing, b: ModelListing): boolean {
-  if (a.configFingerprint !== b.configFingerprint) return false;
-  if (a.restFingerprint !== b.restFingerprint || a.versions.size !== b.versions.size) return false;
-  return [...a.versions].every(([version, print]) => b.versions.get(version) === print);
 }

@@ -64,6 +64,13 @@ describe('compareRevisions', () => {
     expect(compareRevisions(revision(), revision(difference))).toEqual(change);
   });
 
+  it('keeps a given configuration until a file changes', () => {
+    const override = revision({ origin: 'config-override', config: 'backend: "python"' });
+    expect(compareRevisions(override, revision())).toEqual({ type: 'keeps-override' });
+    expect(compareRevisions(override, revision({ rest: 'changed' }))).toEqual({ type: 'all' });
+    expect(compareRevisions(override, override)).toEqual({ type: 'all' });
+  });
+
   it('loads everything the first time, and given files every time', () => {
     expect(compareRevisions(undefined, revision())).toEqual({ type: 'all' });
     const files = revision({ origin: 'file-override' });
