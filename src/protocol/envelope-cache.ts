@@ -2,7 +2,9 @@ import type { InferEnvelope } from './infer-envelope.js';
 import { backslash, latin1, quote } from './json-syntax.js';
 
 interface Entry {
+  /** From the id's closing quote on, where the header starts with an id. */
   readonly header: Buffer;
+  readonly startsWithId: boolean;
   readonly envelope: InferEnvelope;
 }
 
@@ -29,7 +31,8 @@ export class EnvelopeCache {
     if (headerEnd > headerBytesMax) return undefined;
     const start = leadingIdEnd(body, headerEnd);
     const entry = this.#entries[hash(body, start, headerEnd) & (slots - 1)];
-    if (entry === undefined || entry.header.byteLength !== headerEnd - start) return undefined;
+    if (entry === undefined || entry.startsWithId !== start > 0) return undefined;
+    if (entry.header.byteLength !== headerEnd - start) return undefined;
     if (entry.header.compare(body, start, headerEnd) !== 0) return undefined;
     const { envelope } = entry;
     return start === 0 ? envelope : { ...envelope, id: leadingId(body, start) };
@@ -46,7 +49,7 @@ export class EnvelopeCache {
       return;
     }
     const header = Buffer.from(body.subarray(start, headerEnd));
-    this.#entries[slot] = { header, envelope };
+    this.#entries[slot] = { header, startsWithId: start > 0, envelope };
   }
 }
 
