@@ -1,7 +1,7 @@
 import type { ErrorCode, InferenceServerError } from '../errors.js';
 import { appendJsonString, encodeText } from './json-text.js';
 
-/** HTTP status of each error code (protocol.md 1.0, the reference server's table). */
+/** HTTP status of each error code. */
 export const httpStatusOf: Readonly<Record<ErrorCode, number>> = {
   INTERNAL: 500,
   NOT_FOUND: 404,
@@ -11,6 +11,18 @@ export const httpStatusOf: Readonly<Record<ErrorCode, number>> = {
   ALREADY_EXISTS: 400,
   CANCELLED: 400,
   UNKNOWN: 400,
+};
+
+/** gRPC status code of each error code (protocol.md 2.2). */
+export const grpcStatusOf: Readonly<Record<ErrorCode, number>> = {
+  CANCELLED: 1,
+  UNKNOWN: 2,
+  INVALID_ARG: 3,
+  NOT_FOUND: 5,
+  ALREADY_EXISTS: 6,
+  UNSUPPORTED: 12,
+  INTERNAL: 13,
+  UNAVAILABLE: 14,
 };
 
 /** `{"error":"..."}`. Bytes of a client's text that are not UTF-8 pass through. */

@@ -4,12 +4,12 @@ import type { InferenceRequest, ParameterValue } from '../inference/infer-reques
 import type { InferenceResponse } from '../inference/infer-response.js';
 import type { Tensor } from '../inference/tensor.js';
 import type { ModelConfig, ModelInput } from '../model-config/model-config.js';
-import { readParameterValue } from './infer-envelope.js';
 import { deferredBytesMin, type InferLimits, type InferTarget } from './infer-request-json.js';
 import { parameterText } from './infer-response-json.js';
 import { readString, unableToParse } from './json-members.js';
 import { JsonText } from './json-scanner.js';
 import { appendJsonString, decodeText, encodeText } from './json-text.js';
+import { readParameterValue } from './request-parameters.js';
 import { decodeBytesJson, decodeTensorJson } from './tensor-json.js';
 import { rawElementCount, tensorText } from './tensor-text.js';
 

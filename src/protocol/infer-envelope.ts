@@ -1,21 +1,15 @@
 import { type InferenceServerError, invalidArg } from '../errors.js';
 import { type Datatype, isDatatype } from '../inference/datatype.js';
 import {
-  noParameters,
-  type Parameters,
-  type ParameterValue,
-  type SequenceFlags,
-} from '../inference/infer-request.js';
-import {
   readBoolean,
   readString,
   readUnsigned,
   requireArray,
   requireString,
   unableToParse,
-  untilNul,
 } from './json-members.js';
 import type { JsonText } from './json-scanner.js';
+import { type RequestParameters, readRequestParameters } from './request-parameters.js';
 import {
   binaryOutput,
   binaryResponseForm,
@@ -27,6 +21,7 @@ import {
   type ResponseForm,
 } from './response-form.js';
 import { ResponseHeaderMemo } from './response-header-memo.js';
+import { readRegion, TensorParameters } from './tensor-parameters.js';
 
 /** Where the data of an input is. */
 export type InputSource =
@@ -56,21 +51,14 @@ export interface InferEnvelope extends RequestParameters {
   readonly prefersJsonText: boolean;
 }
 
-interface RequestParameters {
-  readonly parameters: Parameters;
-  readonly priority: number;
-  readonly timeoutUs: number;
-  readonly sequence: SequenceFlags | undefined;
-}
-
 /**
- * Reads the JSON part of an infer request (protocol.md 1.6 to 1.8). Throws INVALID_ARG with the
+ * Reads the JSON part of an infer request. Throws INVALID_ARG with the
  * reference server's texts, in its order: id, parameters, inputs, outputs.
  */
 export function readInferEnvelope(json: JsonText): InferEnvelope {
   const members = new RootMembers(json);
   const id = members.id < 0 ? '' : readString(json, members.id, unableToParse('id'));
-  const settings = readParameters(json, members.parameters);
+  const settings = readRequestParameters(json, members.parameters);
   const inputs = readInputs(json, requireArray(json, members.inputs, 'inputs'), id);
   const responseForm = readOutputs(json, members.outputs, settings.isBinaryOutput);
   return {
@@ -116,101 +104,6 @@ class RootMembers {
       }
       key = json.nextMember(value);
     }
-  }
-}
-
-const noRequestParameters = {
-  parameters: noParameters,
-  priority: 0,
-  timeoutUs: 0,
-  sequence: undefined,
-  isBinaryOutput: false,
-} as const;
-
-function readParameters(
-  json: JsonText,
-  at: number,
-): RequestParameters & { readonly isBinaryOutput: boolean } {
-  if (at < 0) return noRequestParameters;
-  if (json.kind(at) !== 'object') {
-    throw invalidArg('failed to get request params.: attempt to get members for non-object');
-  }
-  const parameters = new Map<string, ParameterValue>();
-  let priority = 0;
-  let timeoutUs = 0;
-  let correlationId: bigint | string | undefined;
-  let start: boolean | undefined;
-  let end: boolean | undefined;
-  let isBinaryOutput = false;
-  for (let key = json.firstMember(at); key >= 0; ) {
-    const value = json.memberValue(key);
-    const name = untilNul(json.string(key));
-    const lead = unableToParse(name);
-    switch (name) {
-      case 'sequence_id':
-        correlationId ??= readCorrelationId(json, value, lead);
-        break;
-      case 'sequence_start':
-        start ??= readBoolean(json, value, lead);
-        break;
-      case 'sequence_end':
-        end ??= readBoolean(json, value, lead);
-        break;
-      case 'priority':
-        priority = readUnsigned(json, value, lead);
-        break;
-      case 'timeout':
-        timeoutUs = readUnsigned(json, value, lead);
-        break;
-      case 'binary_data_output':
-        isBinaryOutput = readBoolean(json, value, lead);
-        break;
-      default:
-        if (name.startsWith('triton_')) {
-          throw invalidArg(
-            "parameter keys starting with 'triton_' are reserved for Triton usage and should not be specified.",
-          );
-        }
-        if (!parameters.has(name)) parameters.set(name, readParameterValue(json, value, name));
-    }
-    key = json.nextMember(value);
-  }
-  const hasSequence = correlationId !== undefined || start !== undefined || end !== undefined;
-  return {
-    parameters: parameters.size === 0 ? noParameters : parameters,
-    priority,
-    timeoutUs,
-    sequence: hasSequence
-      ? { correlationId: correlationId ?? 0n, start: start ?? false, end: end ?? false }
-      : undefined,
-    isBinaryOutput,
-  };
-}
-
-function readCorrelationId(json: JsonText, at: number, lead: string): bigint | string {
-  const value = json.kind(at) === 'number' ? json.number(at) : undefined;
-  if (typeof value === 'bigint' && value >= 0n) return value;
-  return readString(json, at, lead);
-}
-
-/** A parameter for the model: string, 64-bit integer, boolean or double. */
-export function readParameterValue(json: JsonText, at: number, name: string): ParameterValue {
-  switch (json.kind(at)) {
-    case 'string':
-      return untilNul(json.string(at));
-    case 'boolean':
-      return json.boolean(at);
-    case 'number': {
-      const value = json.number(at);
-      // Beyond int64 the reference server goes on with a double.
-      return typeof value === 'bigint' && value > 0x7fffffffffffffffn ? Number(value) : value;
-    }
-    case 'object':
-    case 'array':
-    case 'null':
-      throw invalidArg(
-        `parameter '${name}' has invalid type. It should be either 'int', 'bool', or 'string'.`,
-      );
   }
 }
 
@@ -270,46 +163,6 @@ function readInput(json: JsonText, at: number): InputEnvelope {
   return { name, datatype: datatypeName, shape, source };
 }
 
-/** Offsets of what `parameters` of an input or output may hold; -1 where it does not. */
-class TensorParameters {
-  binaryDataSize = -1;
-  binaryData = -1;
-  classification = -1;
-  region = -1;
-  offset = -1;
-  byteSize = -1;
-
-  constructor(json: JsonText, at: number) {
-    // Anything but an object is passed over, as the reference server does.
-    if (at < 0 || json.kind(at) !== 'object') return;
-    for (let key = json.firstMember(at); key >= 0; ) {
-      const value = json.memberValue(key);
-      switch (json.string(key)) {
-        case 'binary_data_size':
-          if (this.binaryDataSize < 0) this.binaryDataSize = value;
-          break;
-        case 'binary_data':
-          if (this.binaryData < 0) this.binaryData = value;
-          break;
-        case 'classification':
-          if (this.classification < 0) this.classification = value;
-          break;
-        case 'shared_memory_region':
-          if (this.region < 0) this.region = value;
-          break;
-        case 'shared_memory_offset':
-          if (this.offset < 0) this.offset = value;
-          break;
-        case 'shared_memory_byte_size':
-          if (this.byteSize < 0) this.byteSize = value;
-          break;
-        default:
-      }
-      key = json.nextMember(value);
-    }
-  }
-}
-
 function checkOneSource(hasData: boolean, settings: TensorParameters): void {
   const found: string[] = [];
   if (hasData) found.push("'data'");
@@ -342,19 +195,6 @@ function readSource(json: JsonText, dataAt: number, settings: TensorParameters):
 
 function notAnArray(): InferenceServerError {
   return invalidArg("Unable to parse 'data': attempt to access JSON non-array as array");
-}
-
-function readRegion(
-  json: JsonText,
-  settings: TensorParameters,
-): { region: string; offset: number; byteSize: number } {
-  const { region, offset, byteSize } = settings;
-  return {
-    region: readString(json, region, unableToParse('shared_memory_region')),
-    offset: offset < 0 ? 0 : readUnsigned(json, offset, unableToParse('shared_memory_offset')),
-    byteSize:
-      byteSize < 0 ? 0 : readUnsigned(json, byteSize, unableToParse('shared_memory_byte_size')),
-  };
 }
 
 function readOutputs(json: JsonText, at: number, isBinaryOutput: boolean): ResponseForm {

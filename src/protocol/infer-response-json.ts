@@ -31,7 +31,7 @@ export interface EncodedInferResponse {
 const inlineBytesMax = 4096;
 
 /**
- * A response in the form that its request asked for (protocol.md 1.7, 1.9). Outputs that were not
+ * A response in the form that its request asked for. Outputs that were not
  * asked for are left out; those in shared memory are written there. Throws INVALID_ARG for an
  * output that has no such form, and what `regions` throws.
  */

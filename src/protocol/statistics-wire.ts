@@ -6,7 +6,8 @@ import type {
 } from '../observability/statistics.js';
 import { ListSerializer } from './list-serializer.js';
 
-interface StatisticsDocument {
+/** Statistics by their wire names; also the JSON form of `inference.ModelStatisticsResponse`. */
+export interface StatisticsDocument {
   readonly model_stats: readonly ModelStatisticsRow[];
 }
 
@@ -28,14 +29,18 @@ type BatchStatisticsRow = { readonly batch_size: number } & Durations<
   'compute_input' | 'compute_infer' | 'compute_output'
 >;
 
-/** `/v2/models/stats` (protocol.md 6.1). Counters are doubles: exact below 2^53, 104 days in ns. */
+/** `/v2/models/stats`. Counters are doubles: exact below 2^53, 104 days in ns. */
 export class StatisticsWriter {
   readonly #serializer = new ListSerializer<StatisticsDocument>(statisticsSchema);
 
   body(models: readonly ModelStatistics[]): Uint8Array {
-    const document = { model_stats: models.map(toRow) };
+    const document = statisticsDocument(models);
     return Buffer.from(this.#serializer.serialize(document, models.length), 'utf8');
   }
+}
+
+export function statisticsDocument(models: readonly ModelStatistics[]): StatisticsDocument {
+  return { model_stats: models.map(toRow) };
 }
 
 function toRow(model: ModelStatistics): ModelStatisticsRow {

@@ -18,7 +18,7 @@ export interface ValidRequest {
 export type RequestValidator = (request: InferenceRequest) => ValidRequest;
 
 /**
- * Checks requests against one model. The order is the reference server's (protocol.md 1.18):
+ * Checks requests against one model. The order is the reference server's:
  * requested outputs, number and names of inputs, batch dimension, then input by input datatype,
  * shape and size. Sound requests are checked in the order they come in; only when something is
  * wrong are the checks repeated in the reference server's own order, to name the same fault.
