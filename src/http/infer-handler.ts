@@ -257,6 +257,17 @@ class InferCall implements BodyReceiver, ExchangeWatcher, ResponseHandler {
 
 /** As C's strtol reads the header: leading digits count, anything else is 0 (a raw request). */
 function parseHeaderLength(text: string): number {
+  let value = 0;
+  for (let index = 0; index < text.length; index += 1) {
+    const digit = text.charCodeAt(index) - 0x30;
+    // Plain digits are all that clients send; the rest is left to the slow way.
+    if (digit < 0 || digit > 9) return parseOddLength(text);
+    value = value * 10 + digit;
+  }
+  return value;
+}
+
+function parseOddLength(text: string): number {
   const digits = /^\s*[+-]?\d+/.exec(text);
   return digits === null ? 0 : Number(digits[0]);
 }

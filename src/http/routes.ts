@@ -139,6 +139,8 @@ const matchesMax = 1024;
 export class RouteTable {
   readonly #rows: readonly { readonly pattern: RegExp; readonly route: Route }[];
   readonly #matches = new Map<string, RouteMatch>();
+  #lastPath = '';
+  #lastMatch: RouteMatch | undefined = undefined;
 
   constructor(options: { readonly hasExtraRoutes: boolean; readonly hasMetrics: boolean }) {
     this.#rows = [
@@ -153,8 +155,17 @@ export class RouteTable {
 
   /** Undefined where no route has this path. */
   match(path: string): RouteMatch | undefined {
-    const known = this.#matches.get(path);
-    if (known !== undefined) return known;
+    // Comparing with the path before is cheaper than hashing a new string.
+    if (path === this.#lastPath) return this.#lastMatch;
+    const match = this.#matches.get(path) ?? this.#find(path);
+    if (match !== undefined) {
+      this.#lastPath = path;
+      this.#lastMatch = match;
+    }
+    return match;
+  }
+
+  #find(path: string): RouteMatch | undefined {
     for (const { pattern, route } of this.#rows) {
       const groups = pattern.exec(path)?.groups;
       if (groups === undefined) continue;

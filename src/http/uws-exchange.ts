@@ -5,7 +5,7 @@ import type { ReplyHead } from './reply-head.js';
 import type { BodyLimits, BodyReceiver, Exchange, ExchangeWatcher } from './transport.js';
 
 /** From this size on a body is sent piece by piece as the connection takes it, and not copied. */
-const copiedBytesMax = 65_536;
+export const copiedBytesMax = 65_536;
 
 /** How long, and how much, a client may go on sending after its body was refused. */
 const lingerMs = 2000;
@@ -14,6 +14,8 @@ const lingerBytesMax = 64 * 1_048_576;
 /** What exchanges share. */
 export interface UwsExchangeContext {
   readonly memory: BodyMemory;
+  /** `copiedBytesMax` bytes to join answers in. */
+  readonly scratch: Uint8Array;
   inFlightRequests: number;
 }
 
@@ -46,11 +48,16 @@ export class UwsExchange implements Exchange {
   #receiver: BodyReceiver | undefined = undefined;
   #watcher: ExchangeWatcher | undefined = undefined;
 
-  constructor(context: UwsExchangeContext, response: HttpResponse, request: HttpRequest) {
+  constructor(
+    context: UwsExchangeContext,
+    response: HttpResponse,
+    request: HttpRequest,
+    method: string,
+  ) {
     this.#context = context;
     this.#response = response;
     this.#request = request;
-    this.method = request.getCaseSensitiveMethod();
+    this.method = method;
     this.path = request.getUrl();
     context.inFlightRequests += 1;
   }
@@ -106,7 +113,7 @@ export class UwsExchange implements Exchange {
 
   replyParts(head: ReplyHead, parts: readonly Uint8Array[], byteLength: number): void {
     if (byteLength <= copiedBytesMax || this.method === 'HEAD') {
-      this.reply(head, Buffer.concat(parts, byteLength));
+      this.reply(head, this.#gather(parts, byteLength));
     } else if (this.#takeReply()) {
       this.#sendParts(head, parts, byteLength);
     }
@@ -206,6 +213,20 @@ export class UwsExchange implements Exchange {
 
   #close(): void {
     if (!this.isAborted) this.#response.close();
+  }
+
+  /** Joins small pieces in memory used again for each answer: `end` copies what it is given. */
+  #gather(parts: readonly Uint8Array[], byteLength: number): Uint8Array {
+    const [only] = parts;
+    if (parts.length === 1 && only !== undefined) return only;
+    if (byteLength > copiedBytesMax) return Buffer.concat(parts, byteLength);
+    const { scratch } = this.#context;
+    let at = 0;
+    for (const part of parts) {
+      scratch.set(part, at);
+      at += part.byteLength;
+    }
+    return scratch.subarray(0, byteLength);
   }
 
   /** True for the one reply that may be sent. */

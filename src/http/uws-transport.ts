@@ -1,4 +1,9 @@
-import type { HttpRequest, us_listen_socket as ListenSocket, TemplatedApp } from 'uWebSockets.js';
+import type {
+  HttpRequest,
+  HttpResponse,
+  us_listen_socket as ListenSocket,
+  TemplatedApp,
+} from 'uWebSockets.js';
 import { unavailable } from '../errors.js';
 import { errorBody } from '../protocol/error-status.js';
 import { BodyMemory } from './body-buffer.js';
@@ -11,7 +16,7 @@ import {
   type TransportOptions,
   targetBytesMax,
 } from './transport.js';
-import { UwsExchange, type UwsExchangeContext } from './uws-exchange.js';
+import { copiedBytesMax, UwsExchange, type UwsExchangeContext } from './uws-exchange.js';
 
 type Uws = typeof import('uWebSockets.js');
 
@@ -37,6 +42,7 @@ export async function openUwsTransport(
         });
   const context: UwsExchangeContext = {
     memory: new BodyMemory(options.uploadBytesMax),
+    scratch: new Uint8Array(copiedBytesMax),
     inFlightRequests: 0,
   };
   let connections = 0;
@@ -46,12 +52,15 @@ export async function openUwsTransport(
     connections += Number(change);
     if (connections === 0) onEmpty?.();
   }
-  app.any('/*', (response, request) => {
-    const exchange = new UwsExchange(context, response, request);
+  const open = (response: HttpResponse, request: HttpRequest, method: string): void => {
+    const exchange = new UwsExchange(context, response, request, method);
     if (refuseLongHead(exchange, request)) return;
     answerFaults(exchange, () => handler(exchange));
     exchange.suspend();
-  });
+  };
+  // A route of its own saves the call that asks for the method, and the lookup of a new string.
+  app.post('/*', (response, request) => open(response, request, 'POST'));
+  app.any('/*', (response, request) => open(response, request, request.getCaseSensitiveMethod()));
   const socket = await listen(app, options);
   let isListening = true;
   return {
