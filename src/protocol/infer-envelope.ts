@@ -1,6 +1,7 @@
 import { type InferenceServerError, invalidArg } from '../errors.js';
 import { type Datatype, isDatatype } from '../inference/datatype.js';
 import {
+  namingPlace,
   readBoolean,
   readString,
   readUnsigned,
@@ -107,11 +108,15 @@ class RootMembers {
   }
 }
 
+/** No model has as many; each costs microseconds before validation could refuse them. */
+const tensorsMax = 4096;
+
 function readInputs(json: JsonText, at: number, id: string): readonly InputEnvelope[] {
   const inputs: InputEnvelope[] = [];
   const names = new Set<string>();
   for (let item = json.firstItem(at); item >= 0; item = json.nextItem(item)) {
-    const input = readInput(json, item);
+    if (inputs.length === tensorsMax) throw tooMany('inputs');
+    const input = readInput(json, item, inputs.length);
     if (names.has(input.name)) {
       throw invalidArg(
         `[request id: ${id === '' ? '<id_unknown>' : id}] input '${input.name}' already exists in request`,
@@ -123,7 +128,11 @@ function readInputs(json: JsonText, at: number, id: string): readonly InputEnvel
   return inputs;
 }
 
-function readInput(json: JsonText, at: number): InputEnvelope {
+function tooMany(member: string): InferenceServerError {
+  return invalidArg(`Unable to parse '${member}': more than ${tensorsMax} of them`);
+}
+
+function readInput(json: JsonText, at: number, index: number): InputEnvelope {
   let nameAt = -1;
   let datatypeAt = -1;
   let shapeAt = -1;
@@ -155,12 +164,24 @@ function readInput(json: JsonText, at: number): InputEnvelope {
   }
   const settings = new TensorParameters(json, parametersAt);
   checkOneSource(dataAt >= 0, settings);
-  const name = requireString(json, nameAt, 'name');
-  const datatypeName = requireString(json, datatypeAt, 'datatype');
-  const shape = readShape(json, requireArray(json, shapeAt, 'shape'));
-  const source = readSource(json, dataAt, settings);
-  if (!isDatatype(datatypeName)) throw invalidArg(`invalid datatype for input ${name}`);
-  return { name, datatype: datatypeName, shape, source };
+  const name = nameOf(json, nameAt, `inputs[${index}]`);
+  try {
+    const datatype = requireString(json, datatypeAt, 'datatype');
+    const shape = readShape(json, requireArray(json, shapeAt, 'shape'));
+    const source = readSource(json, dataAt, settings);
+    if (!isDatatype(datatype)) throw invalidArg(`invalid datatype for input ${name}`);
+    return { name, datatype, shape, source };
+  } catch (error) {
+    throw namingPlace(error, `input '${name}'`);
+  }
+}
+
+function nameOf(json: JsonText, at: number, place: string): string {
+  try {
+    return requireString(json, at, 'name');
+  } catch (error) {
+    throw namingPlace(error, place);
+  }
 }
 
 function checkOneSource(hasData: boolean, settings: TensorParameters): void {
@@ -202,12 +223,14 @@ function readOutputs(json: JsonText, at: number, isBinaryOutput: boolean): Respo
   if (at < 0) return fallback;
   requireArray(json, at, 'outputs');
   const outputs = new Map<string, OutputForm>();
+  let index = 0;
   for (let item = json.firstItem(at); item >= 0; item = json.nextItem(item)) {
+    if (index === tensorsMax) throw tooMany('outputs');
     const isObject = json.kind(item) === 'object';
     const settings = new TensorParameters(json, isObject ? json.find(item, 'parameters') : -1);
     checkOutput(json, settings);
-    const name = requireString(json, isObject ? json.find(item, 'name') : -1, 'name');
-    const form = readOutputForm(json, settings);
+    const name = nameOf(json, isObject ? json.find(item, 'name') : -1, `outputs[${index++}]`);
+    const form = readOutputForm(json, settings, name);
     if (!outputs.has(name)) outputs.set(name, form);
   }
   if (outputs.size === 0) return fallback;
@@ -225,17 +248,21 @@ function checkOutput(json: JsonText, settings: TensorParameters): void {
   }
 }
 
-function readOutputForm(json: JsonText, settings: TensorParameters): OutputForm {
-  const classificationCount =
-    settings.classification < 0
-      ? 0
-      : readUnsigned(json, settings.classification, "Unable to set 'classification'");
-  if (settings.region >= 0) {
-    return { isBinary: false, classificationCount, sharedMemory: readRegion(json, settings) };
+function readOutputForm(json: JsonText, settings: TensorParameters, name: string): OutputForm {
+  try {
+    const classificationCount =
+      settings.classification < 0
+        ? 0
+        : readUnsigned(json, settings.classification, "Unable to set 'classification'");
+    if (settings.region >= 0) {
+      return { isBinary: false, classificationCount, sharedMemory: readRegion(json, settings) };
+    }
+    const isBinary =
+      settings.binaryData >= 0 &&
+      readBoolean(json, settings.binaryData, unableToParse('binary_data'));
+    if (classificationCount > 0) return { isBinary, classificationCount, sharedMemory: undefined };
+    return isBinary ? binaryOutput : jsonOutput;
+  } catch (error) {
+    throw namingPlace(error, `output '${name}'`);
   }
-  const isBinary =
-    settings.binaryData >= 0 &&
-    readBoolean(json, settings.binaryData, unableToParse('binary_data'));
-  if (classificationCount > 0) return { isBinary, classificationCount, sharedMemory: undefined };
-  return isBinary ? binaryOutput : jsonOutput;
 }

@@ -1,10 +1,11 @@
-import { type InferenceServerError, invalidArg } from '../errors.js';
+import { InferenceServerError, invalidArg } from '../errors.js';
 import { elementBytes } from '../inference/datatype.js';
 import type { InferenceRequest } from '../inference/infer-request.js';
 import { elementCount } from '../inference/shape.js';
 import type { Tensor } from '../inference/tensor.js';
 import type { EnvelopeCache } from './envelope-cache.js';
 import { type InferEnvelope, type InputEnvelope, readInferEnvelope } from './infer-envelope.js';
+import { namingPlace } from './json-members.js';
 import { JsonText } from './json-scanner.js';
 import type { ResponseForm } from './response-form.js';
 import type { SharedMemoryRegions } from './shared-memory-regions.js';
@@ -59,7 +60,7 @@ export function parseInferRequest(
   const hasBinary = jsonByteLength < body.byteLength;
   let envelope = hasBinary ? envelopes.get(body, jsonByteLength) : undefined;
   if (envelope === undefined) {
-    envelope = readInferEnvelope(new JsonText(body, jsonByteLength, searchedBytesMin));
+    envelope = readInferEnvelope(readJson(body, jsonByteLength));
     if (hasBinary) envelopes.offer(body, jsonByteLength, envelope);
   }
   const inputs = bindInputs(envelope, target, body, jsonByteLength, limits, regions);
@@ -78,6 +79,20 @@ export function parseInferRequest(
     },
     responseForm: envelope.responseForm,
   };
+}
+
+function readJson(body: Uint8Array, jsonByteLength: number): JsonText {
+  try {
+    return new JsonText(body, jsonByteLength, searchedBytesMin);
+  } catch (error) {
+    if (jsonByteLength < body.byteLength || !(error instanceof InferenceServerError)) throw error;
+    if (!body.includes(0) && !/root must not be followed/.test(error.message)) throw error;
+    // Most likely tensors in binary, sent without saying where the JSON ends.
+    throw invalidArg(
+      `${error.message}; a body with binary data needs the header Inference-Header-Content-Length`,
+      error,
+    );
+  }
 }
 
 function bindInputs(
@@ -143,9 +158,13 @@ function bindJson(input: InputEnvelope, text: Uint8Array, limits: InferLimits): 
     return { name, datatype, shape, encoding: 'json', bytes: text };
   }
   // How many strings there are is checked with the model at hand, as for binary BYTES.
-  const bytes =
-    datatype === 'BYTES' ? decodeBytesJson(text).bytes : decodeTensorJson(datatype, shape, text);
-  return { name, datatype, shape, encoding: 'raw', bytes };
+  try {
+    const bytes =
+      datatype === 'BYTES' ? decodeBytesJson(text).bytes : decodeTensorJson(datatype, shape, text);
+    return { name, datatype, shape, encoding: 'raw', bytes };
+  } catch (error) {
+    throw namingPlace(error, `input '${name}'`);
+  }
 }
 
 function inputTooLarge(name: string, byteSize: number, limits: InferLimits): InferenceServerError {

@@ -1,4 +1,4 @@
-import { type InferenceServerError, invalidArg } from '../errors.js';
+import { InferenceServerError, invalidArg } from '../errors.js';
 import type { JsonText } from './json-scanner.js';
 
 /*
@@ -60,4 +60,15 @@ function wrongKind(lead: string, kind: string, wanted: string): InferenceServerE
 export function untilNul(text: string): string {
   const nul = text.indexOf('\0');
   return nul < 0 ? text : text.slice(0, nul);
+}
+
+const leads = /^Unable to (parse|set) /;
+
+/**
+ * `thrown` with the tensor it is about. The reference server says only `Unable to parse 'shape'`,
+ * which helps little among twenty tensors; texts that name their tensor stay as they are.
+ */
+export function namingPlace(thrown: unknown, place: string): unknown {
+  if (!(thrown instanceof InferenceServerError) || !leads.test(thrown.message)) return thrown;
+  return new InferenceServerError(thrown.code, `${thrown.message} (${place})`, thrown);
 }

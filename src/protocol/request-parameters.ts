@@ -1,4 +1,4 @@
-import { invalidArg } from '../errors.js';
+import { invalidArg, unsupported } from '../errors.js';
 import {
   noParameters,
   type Parameters,
@@ -15,6 +15,9 @@ export interface RequestParameters {
   readonly timeoutUs: number;
   readonly sequence: SequenceFlags | undefined;
 }
+
+/** Beyond this they are no settings any more, and building them would hold the event loop. */
+const parametersMax = 16_384;
 
 const noRequestParameters = {
   parameters: noParameters,
@@ -43,7 +46,11 @@ export function readRequestParameters(
   let start: boolean | undefined;
   let end: boolean | undefined;
   let isBinaryOutput = false;
+  let members = 0;
   for (let key = json.firstMember(at); key >= 0; ) {
+    if (++members > parametersMax) {
+      throw invalidArg(`failed to get request params.: more than ${parametersMax} of them`);
+    }
     const value = json.memberValue(key);
     const name = untilNul(json.string(key));
     const lead = unableToParse(name);
@@ -88,10 +95,19 @@ export function readRequestParameters(
   };
 }
 
+/** Characters that the reference server keeps of a sequence id. */
+const correlationIdMax = 128;
+
 function readCorrelationId(json: JsonText, at: number, lead: string): bigint | string {
   const value = json.kind(at) === 'number' ? json.number(at) : undefined;
   if (typeof value === 'bigint' && value >= 0n) return value;
-  return readString(json, at, lead);
+  const id = readString(json, at, lead);
+  if (id.length > correlationIdMax) {
+    throw unsupported(
+      `string correlation ID cannot be longer than ${correlationIdMax} characters but got ${id.length}`,
+    );
+  }
+  return id;
 }
 
 /** A parameter for the model: string, 64-bit integer, boolean or double. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { InferenceServerError, notFound } from '../../src/errors.js';
+import { InferenceServerError, notFound, unsupported } from '../../src/errors.js';
 import { encodeBytesElements } from '../../src/inference/bytes-elements.js';
 import { EnvelopeCache } from '../../src/protocol/envelope-cache.js';
 import {
@@ -242,17 +242,17 @@ describe('parseInferRequest', () => {
       { inputs: [], parameters: { triton_x: 1 } },
     ],
     [
-      "Unable to parse 'name': attempt to access non-existing object member 'name'",
+      "Unable to parse 'name': attempt to access non-existing object member 'name' (inputs[0])",
       { inputs: [{ data: [] }] },
     ],
     [
-      "Unable to parse 'shape': attempt to access JSON non-unsigned-integer as unsigned-integer",
+      "Unable to parse 'shape': attempt to access JSON non-unsigned-integer as unsigned-integer (input 'IN')",
       { inputs: [input({ shape: [-1], data: [] })] },
     ],
     ['invalid datatype for input IN', { inputs: [input({ datatype: 'FLOAT', data: [] })] }],
     ['invalid datatype for input IN', { inputs: [input({ datatype: 'toString', data: [] })] }],
     [
-      "Unable to parse 'data': attempt to access JSON non-array as array",
+      "Unable to parse 'data': attempt to access JSON non-array as array (input 'IN')",
       { inputs: [input({ data: 'abc' })] },
     ],
     [
@@ -268,11 +268,11 @@ describe('parseInferRequest', () => {
       { inputs: [], outputs: null },
     ],
     [
-      "Unable to parse 'binary_data': attempt to access JSON non-boolean as boolean",
+      "Unable to parse 'binary_data': attempt to access JSON non-boolean as boolean (output 'A')",
       { inputs: [], outputs: [{ name: 'A', parameters: { binary_data: 1 } }] },
     ],
     [
-      "Unable to set 'classification': attempt to access JSON non-unsigned-integer as unsigned-integer",
+      "Unable to set 'classification': attempt to access JSON non-unsigned-integer as unsigned-integer (output 'A')",
       { inputs: [], outputs: [{ name: 'A', parameters: { classification: true } }] },
     ],
     [
@@ -329,6 +329,47 @@ describe('parseInferRequest', () => {
     );
   });
 
+  it('says that a header is missing where binary data follows the JSON without one', () => {
+    const json = JSON.stringify({ inputs: [binaryInput] });
+    expect(() => parse(`${json}\x01\x02`)).toThrow(
+      'needs the header Inference-Header-Content-Length',
+    );
+    expect(() => parse('{')).not.toThrow('Inference-Header-Content-Length');
+  });
+
+  it.each([
+    ['inputs', 4096, (index: number) => input({ name: `I${index}`, shape: [0], data: [] })],
+    ['outputs', 4096, (index: number) => ({ name: `O${index}` })],
+  ])('limits the number of %s to %d', (member, limit, make) => {
+    const header = (count: number): unknown => ({
+      inputs: [],
+      [member]: Array.from({ length: count }, (_, index) => make(index)),
+    });
+    expect(() => parse(header(limit))).not.toThrow();
+    expect(() => parse(header(limit + 1))).toThrow(
+      `Unable to parse '${member}': more than 4096 of them`,
+    );
+  });
+
+  it('takes up to 16384 parameters and sequence ids of 128 characters', () => {
+    const parameters = (count: number): unknown =>
+      Object.fromEntries(Array.from({ length: count }, (_, index) => [`p${index}`, index]));
+    expect(parse({ inputs: [], parameters: parameters(16_384) }).request.parameters.size).toBe(
+      16_384,
+    );
+    expect(() => parse({ inputs: [], parameters: parameters(16_385) })).toThrow(
+      'failed to get request params.: more than 16384 of them',
+    );
+    const sequence = (length: number): unknown => ({
+      inputs: [],
+      parameters: { sequence_id: 'x'.repeat(length) },
+    });
+    expect(() => parse(sequence(128))).not.toThrow();
+    expect(() => parse(sequence(129))).toThrow(
+      unsupported('string correlation ID cannot be longer than 128 characters but got 129'),
+    );
+  });
+
   it('fails with nothing but InferenceServerError whatever the body', () => {
     const whole = Buffer.from(
       JSON.stringify({
@@ -354,4 +395,5 @@ describe('parseInferRequest', () => {
   });
 });
 
-const countMismatch = "Unable to parse 'data': Shape does not match true shape of 'data' field";
+const countMismatch =
+  "Unable to parse 'data': Shape does not match true shape of 'data' field (input 'IN')";
