@@ -69,12 +69,18 @@ export function readInferEnvelope(json: JsonText): InferEnvelope {
     timeoutUs: settings.timeoutUs,
     sequence: settings.sequence,
     inputs,
-    requestedOutputs: [...responseForm.outputs.keys()],
-    responseForm: isBinaryOnly(responseForm)
-      ? { ...responseForm, headerMemo: new ResponseHeaderMemo() }
-      : responseForm,
+    requestedOutputs: responseForm.outputs.size === 0 ? noNames : [...responseForm.outputs.keys()],
+    responseForm: withHeaderMemo(responseForm),
     prefersJsonText: isJsonOnly(responseForm),
   };
+}
+
+const noNames: readonly string[] = [];
+
+function withHeaderMemo(form: ResponseForm): ResponseForm {
+  if (!isBinaryOnly(form)) return form;
+  const { outputs, unlisted } = form;
+  return { outputs, unlisted, headerMemo: new ResponseHeaderMemo() };
 }
 
 class RootMembers {
@@ -109,23 +115,29 @@ class RootMembers {
 }
 
 /** No model has as many; each costs microseconds before validation could refuse them. */
-const tensorsMax = 4096;
+const tensorsMax = 1024;
 
 function readInputs(json: JsonText, at: number, id: string): readonly InputEnvelope[] {
   const inputs: InputEnvelope[] = [];
-  const names = new Set<string>();
   for (let item = json.firstItem(at); item >= 0; item = json.nextItem(item)) {
     if (inputs.length === tensorsMax) throw tooMany('inputs');
     const input = readInput(json, item, inputs.length);
-    if (names.has(input.name)) {
+    if (hasName(inputs, input.name)) {
       throw invalidArg(
         `[request id: ${id === '' ? '<id_unknown>' : id}] input '${input.name}' already exists in request`,
       );
     }
-    names.add(input.name);
     inputs.push(input);
   }
   return inputs;
+}
+
+/** A set would cost more than looking at the few inputs that there are. */
+function hasName(inputs: readonly InputEnvelope[], name: string): boolean {
+  for (const input of inputs) {
+    if (input.name === name) return true;
+  }
+  return false;
 }
 
 function tooMany(member: string): InferenceServerError {
@@ -164,7 +176,7 @@ function readInput(json: JsonText, at: number, index: number): InputEnvelope {
   }
   const settings = new TensorParameters(json, parametersAt);
   checkOneSource(dataAt >= 0, settings);
-  const name = nameOf(json, nameAt, `inputs[${index}]`);
+  const name = nameOf(json, nameAt, 'inputs', index);
   try {
     const datatype = requireString(json, datatypeAt, 'datatype');
     const shape = readShape(json, requireArray(json, shapeAt, 'shape'));
@@ -176,11 +188,11 @@ function readInput(json: JsonText, at: number, index: number): InputEnvelope {
   }
 }
 
-function nameOf(json: JsonText, at: number, place: string): string {
+function nameOf(json: JsonText, at: number, member: string, index: number): string {
   try {
     return requireString(json, at, 'name');
   } catch (error) {
-    throw namingPlace(error, place);
+    throw namingPlace(error, `${member}[${index}]`);
   }
 }
 
@@ -226,10 +238,20 @@ function readOutputs(json: JsonText, at: number, isBinaryOutput: boolean): Respo
   let index = 0;
   for (let item = json.firstItem(at); item >= 0; item = json.nextItem(item)) {
     if (index === tensorsMax) throw tooMany('outputs');
-    const isObject = json.kind(item) === 'object';
-    const settings = new TensorParameters(json, isObject ? json.find(item, 'parameters') : -1);
+    let nameAt = -1;
+    let parametersAt = -1;
+    if (json.kind(item) === 'object') {
+      for (let key = json.firstMember(item); key >= 0; ) {
+        const value = json.memberValue(key);
+        const member = json.string(key);
+        if (member === 'name' && nameAt < 0) nameAt = value;
+        else if (member === 'parameters' && parametersAt < 0) parametersAt = value;
+        key = json.nextMember(value);
+      }
+    }
+    const settings = new TensorParameters(json, parametersAt);
     checkOutput(json, settings);
-    const name = nameOf(json, isObject ? json.find(item, 'name') : -1, `outputs[${index++}]`);
+    const name = nameOf(json, nameAt, 'outputs', index++);
     const form = readOutputForm(json, settings, name);
     if (!outputs.has(name)) outputs.set(name, form);
   }
