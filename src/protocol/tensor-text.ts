@@ -1,7 +1,7 @@
 import { internal, invalidArg } from '../errors.js';
 import { readElementLength } from '../inference/bytes-elements.js';
 import { type Datatype, elementBytes } from '../inference/datatype.js';
-import { appendJsonString, decodeText, encodeText } from './json-text.js';
+import { appendJsonString, decodeText } from './json-text.js';
 
 /**
  * The elements of a raw tensor as a flat JSON array. Floats print as JavaScript prints them but
@@ -99,32 +99,39 @@ function bytesText(bytes: Uint8Array): string {
   return text;
 }
 
-/** Like `bytesText`, but strings without anything to escape are copied, not decoded. */
+/** Like `bytesText`, byte by byte: a million short strings make no million objects. */
 function encodeBytes(bytes: Uint8Array): Uint8Array {
-  const pieces: Uint8Array[] = [opening];
+  let byteLength = 2;
   for (let at = 0; at + 4 <= bytes.byteLength; ) {
     const end = at + 4 + readElementLength(bytes, at);
-    const element = bytes.subarray(at + 4, end);
-    if (at > 0) pieces.push(separator);
-    if (mustEscape(element)) {
-      pieces.push(encodeText(appendJsonString('', decodeText(element))));
-    } else {
-      pieces.push(quotation, element, quotation);
-    }
-    at = end;
+    for (at += 4; at < end; at++) byteLength += escapedLength(bytes[at] ?? 0);
+    byteLength += 3;
   }
-  pieces.push(closing);
-  return Buffer.concat(pieces);
+  const target = Buffer.allocUnsafe(byteLength);
+  let written = 0;
+  target[written++] = 0x5b;
+  for (let at = 0; at + 4 <= bytes.byteLength; ) {
+    const end = at + 4 + readElementLength(bytes, at);
+    if (at > 0) target[written++] = 0x2c;
+    target[written++] = 0x22;
+    for (at += 4; at < end; at++) {
+      const byte = bytes[at] ?? 0;
+      if (escapedLength(byte) === 1) target[written++] = byte;
+      else written += target.write(escapeOf(byte), written, 'latin1');
+    }
+    target[written++] = 0x22;
+  }
+  target[written++] = 0x5d;
+  return target.subarray(0, written);
 }
 
-const quotation = Buffer.from('"');
+function escapedLength(byte: number): number {
+  if (byte >= 0x20) return byte === 0x22 || byte === 0x5c ? 2 : 1;
+  return escapeOf(byte).length;
+}
 
-function mustEscape(bytes: Uint8Array): boolean {
-  for (let at = 0; at < bytes.byteLength; at++) {
-    const byte = bytes[at] ?? 0;
-    if (byte < 0x20 || byte === 0x22 || byte === 0x5c) return true;
-  }
-  return false;
+function escapeOf(byte: number): string {
+  return appendJsonString('', String.fromCharCode(byte)).slice(1, -1);
 }
 
 type IntegerDatatype =

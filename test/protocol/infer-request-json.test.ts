@@ -2,6 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { InferenceServerError, notFound, unsupported } from '../../src/errors.js';
 import { encodeBytesElements } from '../../src/inference/bytes-elements.js';
+import { type Datatype, elementBytes } from '../../src/inference/datatype.js';
+import { elementCount } from '../../src/inference/shape.js';
 import { EnvelopeCache } from '../../src/protocol/envelope-cache.js';
 import {
   deferredBytesMin,
@@ -13,6 +15,7 @@ import {
   noSharedMemoryRegions,
   type SharedMemoryRegions,
 } from '../../src/protocol/shared-memory-regions.js';
+import { encodeTensorJson } from '../../src/protocol/tensor-text.js';
 
 const target = { modelName: 'm', modelVersion: '3' };
 const limits: InferLimits = { inputBytesMax: 67_108_864 };
@@ -370,6 +373,63 @@ describe('parseInferRequest', () => {
     );
   });
 
+  it('reads back what a client may write, in JSON, in binary or mixed', () => {
+    const datatypes: readonly Datatype[] = [
+      'BOOL',
+      'UINT8',
+      'INT16',
+      'UINT64',
+      'FP32',
+      'FP64',
+      'BYTES',
+    ];
+    const tensor = fc
+      .record({
+        datatype: fc.constantFrom(...datatypes),
+        shape: fc.array(fc.integer({ min: 1, max: 3 }), { minLength: 1, maxLength: 3 }),
+        isBinary: fc.boolean(),
+        seed: fc.nat(250),
+      })
+      .map(({ datatype, shape, isBinary, seed }) => {
+        const bytes = someBytes(datatype, elementCount(shape), seed);
+        return { datatype, shape, isBinary, bytes };
+      });
+    const id = fc.string({ maxLength: 10 }).filter((text) => !text.includes('\0'));
+    fc.assert(
+      fc.property(fc.array(tensor, { maxLength: 4 }), id, (tensors, requestId) => {
+        const inputs = tensors.map(({ datatype, shape, isBinary, bytes }, index) => ({
+          name: `I${index}`,
+          datatype,
+          shape,
+          ...(isBinary
+            ? { parameters: { binary_data_size: bytes.byteLength } }
+            : { data: `<${index}>` }),
+        }));
+        const header = JSON.stringify({ id: requestId, inputs }).replace(
+          /"<(\d)>"/g,
+          (_match, index) => {
+            const { datatype = 'BOOL', bytes = new Uint8Array(0) } = tensors[Number(index)] ?? {};
+            return Buffer.from(encodeTensorJson(datatype, bytes)).toString();
+          },
+        );
+        const binary = Buffer.concat(
+          tensors.filter(({ isBinary }) => isBinary).map(({ bytes }) => bytes),
+        );
+        const { request } = parse(header, { binary });
+        expect(request.id).toBe(requestId);
+        expect(request.inputs).toEqual(
+          tensors.map(({ datatype, shape, bytes }, index) => ({
+            name: `I${index}`,
+            datatype,
+            shape,
+            encoding: 'raw',
+            bytes,
+          })),
+        );
+      }),
+    );
+  });
+
   it('fails with nothing but InferenceServerError whatever the body', () => {
     const whole = Buffer.from(
       JSON.stringify({
@@ -397,3 +457,15 @@ describe('parseInferRequest', () => {
 
 const countMismatch =
   "Unable to parse 'data': Shape does not match true shape of 'data' field (input 'IN')";
+
+function someBytes(datatype: Datatype, count: number, seed: number): Uint8Array {
+  const values = Array.from({ length: count }, (_, index) => (seed + 7 * index) % 251);
+  if (datatype === 'BYTES') {
+    return encodeBytesElements(values.map((value) => Buffer.from('x"é\n'.repeat(value % 3))));
+  }
+  if (datatype === 'BOOL') return Uint8Array.from(values, (value) => value % 2);
+  const bytes = new Uint8Array(count * elementBytes[datatype]);
+  // Below 0x40 in every last byte: no NaN, whose pattern a text does not keep.
+  for (let at = 0; at < bytes.length; at++) bytes[at] = (values[at % count] ?? 0) % 64;
+  return bytes;
+}
