@@ -64,9 +64,9 @@ export class PythonInstance implements RequestsModelInstance {
       return this.#results.read(payload, 0).map(toExecutionResult);
     } catch (error) {
       if (!this.#isDecoupled || !(error instanceof InferenceServerError)) throw error;
-      // Some may have sent responses, and some may have ended, before the execution failed.
-      const message = { code: error.code, message: error.message };
-      this.#streams.failExecution(id, requests.length, message);
+      // Each request ends through its stream, where some may have had responses already.
+      const { code, message } = error;
+      this.#streams.failExecution(id, requests.length, { code, message });
       return requests.map(() => ({ type: 'streamed' }));
     } finally {
       this.#calls.running = undefined;

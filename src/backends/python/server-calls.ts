@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { InferenceServerError, internal, unavailable } from '../../errors.js';
 import type { InstanceDescription, LogLevel } from '../../execution/messages.js';
 import type { ModelConfig } from '../../model-config/model-config.js';
@@ -82,9 +83,14 @@ export class ServerCalls {
     const { call, executionId } = readCall(payload);
     const running = this.running?.id === executionId ? this.running : undefined;
     const cancel = () => controller.abort();
-    running?.signal?.addEventListener('abort', cancel);
+    const clientSignal = running?.signal;
+    if (clientSignal !== undefined) {
+      // A model may have any number of calls under way.
+      setMaxListeners(0, clientSignal);
+      clientSignal.addEventListener('abort', cancel);
+    }
     try {
-      if (running?.signal?.aborted) cancel();
+      if (clientSignal?.aborted) cancel();
       this.#refuseDeadlock(call.modelName, running);
       await this.#host.infer(
         call,
@@ -100,7 +106,7 @@ export class ServerCalls {
     } catch (error) {
       this.#answer(frameKind.inferEnd, callId, (writer) => writeError(writer, errorOf(error)));
     } finally {
-      running?.signal?.removeEventListener('abort', cancel);
+      clientSignal?.removeEventListener('abort', cancel);
       this.#cancellations.delete(callId);
     }
   }

@@ -93,23 +93,18 @@ export function placeTensor(tensor: PlacedTensor, payload: Buffer, dataStart: nu
 export function writeParameters(writer: ByteWriter, parameters: Parameters): void {
   for (const [name, value] of parameters) {
     writer.text(name);
-    switch (typeof value) {
-      case 'string':
-        writer.u8(0);
-        writer.text(value);
-        break;
-      case 'boolean':
-        writer.u8(1);
-        writer.u8(value ? 1 : 0);
-        break;
-      case 'bigint':
-        writer.u8(2);
-        writer.bigI64(value);
-        break;
-      case 'number':
-        writer.u8(3);
-        writer.f64(value);
-        break;
+    if (typeof value === 'string') {
+      writer.u8(0);
+      writer.text(value);
+    } else if (typeof value === 'boolean') {
+      writer.u8(1);
+      writer.u8(value ? 1 : 0);
+    } else if (typeof value === 'bigint') {
+      writer.u8(2);
+      writer.bigI64(value);
+    } else {
+      writer.u8(3);
+      writer.f64(value);
     }
   }
 }

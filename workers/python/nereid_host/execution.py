@@ -132,26 +132,34 @@ class Executor:
         for request in requests:
             # A request that is dropped unanswered takes its sender along, which ends it.
             request.get_response_sender()
-        returned = self._model.execute(requests)
-        if inspect.isawaitable(returned):
-            # Its requests go on while the next ones begin.
-            asyncio.run_coroutine_threadsafe(
-                self._answer_failure(returned, requests), self._background_loop()
-            )
-        elif returned is not None:
-            raise _ContractError(
-                "execute of a decoupled model must return None and answer through response "
-                "senders, but it returned {}".format(type(returned).__name__)
-            )
+        try:
+            returned = self._model.execute(requests)
+            if inspect.isawaitable(returned):
+                # Its requests go on while the next ones begin.
+                asyncio.run_coroutine_threadsafe(
+                    self._run_decoupled_coroutine(returned, requests), self._background_loop()
+                )
+            elif returned is not None:
+                raise _ContractError(
+                    "execute of a decoupled model must return None and answer through response "
+                    "senders, but it returned {}".format(type(returned).__name__)
+                )
+        except BaseException as error:  # noqa: B902 - as in `run`
+            self._fail_streams(requests, error)
 
-    async def _answer_failure(
+    async def _run_decoupled_coroutine(
         self, awaitable: Awaitable[Any], requests: List[InferenceRequest]
     ) -> None:
         try:
             await awaitable
         except BaseException as error:  # noqa: B902 - as in `run`
-            for request in requests:
-                request.get_response_sender()._fail(self._failure(error))
+            self._fail_streams(requests, error)
+
+    def _fail_streams(self, requests: List[InferenceRequest], error: BaseException) -> None:
+        """Ends the streams that the failed execution has left open."""
+        failure = self._failure(error)
+        for request in requests:
+            request.get_response_sender()._fail(failure)
 
     def _background_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
