@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
@@ -8,6 +7,7 @@ import { BodyMemory } from './body-buffer.js';
 import { answerFaults } from './faults.js';
 import { NodeExchange, type NodeExchangeContext } from './node-exchange.js';
 import { keepAliveSeconds, textHeads } from './reply-head.js';
+import { readTlsFiles } from './tls-files.js';
 import {
   type ExchangeHandler,
   headerBytesMax,
@@ -84,13 +84,9 @@ function makeServer(
 ): Server {
   const { tls } = options;
   if (tls === undefined) return createServer(serverOptions, onRequest);
-  const ca = tls.clientRootFile === '' ? undefined : readFileSync(tls.clientRootFile);
-  const tlsOptions = {
-    ...serverOptions,
-    key: readFileSync(tls.keyFile),
-    cert: readFileSync(tls.certFile),
-    ...(ca === undefined ? {} : { ca, requestCert: true, rejectUnauthorized: true }),
-  };
+  const content = readTlsFiles(tls);
+  const asked = content.ca === undefined ? {} : { requestCert: true, rejectUnauthorized: true };
+  const tlsOptions = { ...serverOptions, ...content, ...asked };
   return createTlsServer(tlsOptions, onRequest);
 }
 

@@ -9,6 +9,7 @@ import { errorBody } from '../protocol/error-status.js';
 import { BodyMemory } from './body-buffer.js';
 import { answerFaults } from './faults.js';
 import { textHeads } from './reply-head.js';
+import { readTlsFiles } from './tls-files.js';
 import {
   type ExchangeHandler,
   headerBytesMax,
@@ -33,6 +34,7 @@ export async function openUwsTransport(
   handler: ExchangeHandler,
 ): Promise<Transport> {
   const { tls } = options;
+  if (tls !== undefined) readTlsFiles(tls);
   const app =
     tls === undefined
       ? uws.App()
