@@ -3,10 +3,12 @@ import type { Clock } from './clock.js';
 import { availableCores } from './execution/available-cores.js';
 import type { CustomMetrics } from './observability/custom-metrics.js';
 import type { LogSettings, TextLogger } from './observability/text-logger.js';
+import type { Tracer } from './observability/tracer.js';
 import type { ServerOptions } from './options.js';
 import { openModelRepository } from './repository/open-model-repository.js';
 import type { RepositoryEvents } from './repository/repository-events.js';
 import type { Environment } from './repository/s3-credentials.js';
+import { Admission } from './scheduling/admission.js';
 import { LocalResponseCache, type ResponseCache } from './scheduling/response-cache.js';
 import { LoadSlots } from './server/load-slots.js';
 import { ModelControl } from './server/model-control.js';
@@ -32,6 +34,7 @@ export interface ModelsEnvironment {
   readonly clock: Clock;
   readonly logger: TextLogger;
   readonly logSettings: LogSettings;
+  readonly tracer: Tracer;
   readonly customMetrics: CustomMetrics;
   readonly repositoryEvents: RepositoryEvents;
   readonly serverVersion: string;
@@ -99,10 +102,11 @@ export async function composeModels(
         clock,
         {
           servedModel: (name, version) => core.servedModel(name, version),
-          infer: (request, handler) => core.infer(request, handler),
+          infer: (request, handler) => core.inferWithin(request, handler),
         },
         cache,
       ),
+      tracer: environment.tracer,
       clock,
       logger,
       recorderOptions: { isSummarized: options.metrics.families.isSummaryLatencies },
@@ -117,6 +121,10 @@ export async function composeModels(
     metadata: { name: options.id, version: environment.serverVersion, extensions },
     controlMode: options.repository.controlMode,
     isReadinessStrict: options.lifetime.isStrictReadiness,
+    admission: new Admission({
+      requestsMax: options.limits.inflightRequestsMax,
+      bytesMax: options.limits.inflightBytesMax,
+    }),
   });
   return { core, control, registry, repositories, cache };
 }

@@ -10,6 +10,7 @@ import { Metrics, metricsContentType } from './observability/metrics.js';
 import { ProcessorUse, readProcessFamilies } from './observability/process-metrics.js';
 import { RepositoryCounters } from './observability/repository-counters.js';
 import { type LogSettings, TextLogger } from './observability/text-logger.js';
+import { Tracer } from './observability/tracer.js';
 import type { LogOptions, ServerOptions } from './options.js';
 import type { RepositoryEvents } from './repository/repository-events.js';
 import type { Environment } from './repository/s3-credentials.js';
@@ -44,10 +45,18 @@ export async function composeServer(
   for (const warning of options.warnings) logger.warning(warning);
   const customMetrics = new CustomMetrics();
   const counters = new RepositoryCounters();
+  const trace = new TraceSettingsStore({ ...defaultTraceSettings, ...readTrace(options) });
+  const tracer = new Tracer(
+    (modelName) => trace.get(modelName),
+    options.trace.file,
+    (error) => logger.error(`trace file '${options.trace.file}': ${error.message}`),
+  );
+  trace.onChange = () => tracer.policyChanged();
   const models = await composeModels(options, {
     clock,
     logger,
     logSettings,
+    tracer,
     customMetrics,
     repositoryEvents: listenToRepositories(counters, logger),
     serverVersion,
@@ -57,7 +66,7 @@ export async function composeServer(
   const settings: ServerSettings = {
     log: logSettings,
     logFile: options.log.file,
-    trace: new TraceSettingsStore({ ...defaultTraceSettings, ...readTrace(options) }),
+    trace,
   };
   const regions = new SharedMemoryRegistry({
     isEnabled: options.isClientShmAllowed,
@@ -72,57 +81,57 @@ export async function composeServer(
   const metricsServer = options.metrics.isAllowed
     ? createMetricsServer(options.metrics, metrics, logger)
     : undefined;
-  return new ComposedServer(options, models, frontEnds, metricsServer, counters, logger, logOutput);
+  return new ComposedServer(options, {
+    models,
+    frontEnds,
+    metricsServer,
+    counters,
+    tracer,
+    logger,
+    logOutput,
+  });
+}
+
+interface ComposedParts {
+  readonly models: ComposedModels;
+  readonly frontEnds: readonly FrontEnd[];
+  readonly metricsServer: MetricsServer | undefined;
+  readonly counters: RepositoryCounters;
+  readonly tracer: Tracer;
+  readonly logger: TextLogger;
+  readonly logOutput: LogOutput;
 }
 
 /** A composed server, as the process drives it. */
 export class ComposedServer {
   readonly #options: ServerOptions;
-  readonly #models: ComposedModels;
-  readonly #frontEnds: readonly FrontEnd[];
-  readonly #metricsServer: MetricsServer | undefined;
-  readonly #counters: RepositoryCounters;
-  readonly #logger: TextLogger;
-  readonly #logOutput: LogOutput;
+  readonly #parts: ComposedParts;
   #polls: PollControl | undefined;
 
-  constructor(
-    options: ServerOptions,
-    models: ComposedModels,
-    frontEnds: readonly FrontEnd[],
-    metricsServer: MetricsServer | undefined,
-    counters: RepositoryCounters,
-    logger: TextLogger,
-    logOutput: LogOutput,
-  ) {
+  constructor(options: ServerOptions, parts: ComposedParts) {
     this.#options = options;
-    this.#models = models;
-    this.#frontEnds = frontEnds;
-    this.#metricsServer = metricsServer;
-    this.#counters = counters;
-    this.#logger = logger;
-    this.#logOutput = logOutput;
+    this.#parts = parts;
   }
 
   /** Loads models, then opens the ports. Rejects where the server must not run. */
   async start(): Promise<void> {
     await this.#loadAtStart();
-    const { core, control } = this.#models;
+    const { core, control } = this.#parts.models;
     const index = await core.repositoryIndex(false);
     const table = formatStartupTable(startupRows(index, control.problems()));
-    this.#logger.table('models', table.split('\n'));
+    this.#parts.logger.table('models', table.split('\n'));
     if (this.#options.lifetime.isExitOnError && control.hasFailures) {
       throw internal('Internal - failed to load all models');
     }
     core.startServing();
-    for (const frontEnd of this.#frontEnds) {
+    for (const frontEnd of this.#parts.frontEnds) {
       const { address, port } = await frontEnd.listen();
-      this.#logger.info(`Started ${frontEnd.protocol} service at ${hostPort(address, port)}`);
+      this.#parts.logger.info(`Started ${frontEnd.protocol} service at ${hostPort(address, port)}`);
       if (frontEnd.protocol === 'HTTP') this.#reportReady(address, port);
     }
-    const at = await this.#metricsServer?.listen();
+    const at = await this.#parts.metricsServer?.listen();
     if (at !== undefined) {
-      this.#logger.info(`Started Metrics service at ${hostPort(at.address, at.port)}`);
+      this.#parts.logger.info(`Started Metrics service at ${hostPort(at.address, at.port)}`);
     }
     await this.#startPolling();
   }
@@ -132,40 +141,41 @@ export class ComposedServer {
    * accepted has been answered and every model has ended.
    */
   async stop(delayMs: number): Promise<void> {
-    this.#logger.info(
+    this.#parts.logger.info(
       `stopping: not ready from now on, at most ${this.#options.lifetime.exitTimeoutSecs} s for what is in flight`,
     );
-    this.#models.core.startDraining();
+    this.#parts.models.core.startDraining();
     if (delayMs > 0) await new Promise((resolve) => setTimeout(resolve, delayMs));
     await this.#polls?.close();
-    await Promise.all(this.#frontEnds.map((frontEnd) => frontEnd.drain()));
-    await this.#models.core.stop();
+    await Promise.all(this.#parts.frontEnds.map((frontEnd) => frontEnd.drain()));
+    await this.#parts.models.core.stop();
     await this.#close();
-    this.#logger.info('stopped: everything accepted has been answered');
-    this.#logOutput.close();
+    this.#parts.logger.info('stopped: everything accepted has been answered');
+    this.#parts.logOutput.close();
   }
 
   /** Ends now what `stop` waits for. */
   async destroy(): Promise<void> {
-    for (const frontEnd of this.#frontEnds) frontEnd.destroy();
-    await this.#models.core.destroy();
+    for (const frontEnd of this.#parts.frontEnds) frontEnd.destroy();
+    await this.#parts.models.core.destroy();
     await this.#close();
   }
 
   logExitTimeout(): void {
-    this.#logger.error('Exit timeout expired. Exiting immediately.');
+    this.#parts.logger.error('Exit timeout expired. Exiting immediately.');
   }
 
   async #close(): Promise<void> {
-    for (const frontEnd of this.#frontEnds) frontEnd.destroy();
-    this.#metricsServer?.destroy();
-    await this.#models.repositories.close();
-    await this.#models.cache?.close();
+    for (const frontEnd of this.#parts.frontEnds) frontEnd.destroy();
+    this.#parts.metricsServer?.destroy();
+    await this.#parts.models.repositories.close();
+    await this.#parts.models.cache?.close();
+    await this.#parts.tracer.close();
   }
 
   async #loadAtStart(): Promise<void> {
     const { controlMode, startupModels } = this.#options.repository;
-    const { control, repositories } = this.#models;
+    const { control, repositories } = this.#parts.models;
     if (controlMode !== 'explicit' || startupModels.includes('*')) {
       await control.loadAll();
       return;
@@ -174,21 +184,21 @@ export class ComposedServer {
     const noOverride = { config: undefined, files: new Map<string, Uint8Array>() };
     const loads = startupModels.map((name) => control.load(name, noOverride));
     for (const load of await Promise.allSettled(loads)) {
-      if (load.status === 'rejected') this.#logger.error(String(load.reason));
+      if (load.status === 'rejected') this.#parts.logger.error(String(load.reason));
     }
   }
 
   async #startPolling(): Promise<void> {
     const { repository } = this.#options;
     if (repository.controlMode !== 'poll') return;
-    const { repositories, control } = this.#models;
-    const counters = this.#counters;
+    const { repositories, control } = this.#parts.models;
+    const counters = this.#parts.counters;
     this.#polls = new PollControl(
       repositories,
       control,
       { intervalNs: repository.pollSecs * 1e9 },
       systemClock,
-      this.#logger,
+      this.#parts.logger,
       (_repository, { durationNs, outcome }) => {
         counters.polls += 1;
         counters.pollSecs += durationNs / 1e9;
@@ -200,11 +210,13 @@ export class ComposedServer {
   }
 
   #reportReady(address: string, port: number): void {
-    const configs = this.#models.registry.readyModels().map((model) => model.served.config);
+    const configs = this.#parts.models.registry.readyModels().map((model) => model.served.config);
     const reachable = address === '0.0.0.0' || address === '::' ? '127.0.0.1' : address;
     const curl = exampleCurl(configs, hostPort(reachable, port));
-    this.#logger.info(`ready ${(process.uptime() * 1000).toFixed(0)} ms after the process started`);
-    if (curl !== undefined) this.#logger.table('try it', [`  ${curl}`]);
+    this.#parts.logger.info(
+      `ready ${(process.uptime() * 1000).toFixed(0)} ms after the process started`,
+    );
+    if (curl !== undefined) this.#parts.logger.table('try it', [`  ${curl}`]);
   }
 }
 

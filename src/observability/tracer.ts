@@ -73,6 +73,11 @@ export class Tracer {
     this.#samplings = new Map();
   }
 
+  /** False where there is no file to write to: then nothing need be told. */
+  get isTracing(): boolean {
+    return this.#path !== '';
+  }
+
   /** True where tensors of `modelName` are wanted: only then need the caller keep outputs. */
   wantsTensors(modelName: string): boolean {
     return this.#path !== '' && this.#sampling(modelName).policy.levels.includes('TENSORS');

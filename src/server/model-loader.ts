@@ -11,6 +11,7 @@ import {
   ModelStatisticsRecorder,
   type RecorderOptions,
 } from '../observability/statistics-recorder.js';
+import type { Tracer } from '../observability/tracer.js';
 import type { PendingRequest } from '../scheduling/pending-request.js';
 import type { LoadSlots } from './load-slots.js';
 import { Model } from './model.js';
@@ -37,6 +38,7 @@ export interface ModelLoaderOptions {
 export interface ModelLoaderParts {
   readonly slots: LoadSlots;
   readonly schedulers: SchedulerFactory;
+  readonly tracer: Tracer;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly recorderOptions: RecorderOptions;
@@ -149,6 +151,7 @@ export class ModelLoader implements VersionLoader {
         isCached: this.#parts.schedulers.isCached(config),
         instances: pool,
         recorder,
+        tracer: this.#parts.tracer,
         clock,
         release,
         loadSecs: (clock.nowNs() - startNs) / 1e9,
@@ -199,6 +202,7 @@ export class ModelLoader implements VersionLoader {
       isCached: schedulers.isCached(config),
       instances: undefined,
       recorder,
+      tracer: this.#parts.tracer,
       clock,
       release,
       loadSecs: (clock.nowNs() - startNs) / 1e9,

@@ -6,6 +6,12 @@ import type { InferenceHandle, ResponseHandler } from '../inference/infer-respon
 import type { Logger } from '../observability/logger.js';
 import type { InferenceServer } from './inference-server.js';
 
+/** The server, to the models that it hosts. */
+export interface HostingServer extends InferenceServer {
+  /** Runs a request within one that has been let in already. */
+  inferWithin(request: InferenceRequest, handler: ResponseHandler): InferenceHandle;
+}
+
 /** Takes the custom metrics of models. */
 export interface MetricUpdates {
   update(modelName: string, update: MetricUpdate): void;
@@ -16,7 +22,7 @@ export class ModelServices implements HostServices {
   readonly #modelName: string;
   /** Instances of this model that could take a call; undefined until it is loaded. */
   readonly #countInstances: () => number;
-  readonly #server: InferenceServer;
+  readonly #server: HostingServer;
   readonly #logger: Logger;
   readonly #metrics: MetricUpdates;
   /** Calls of the model to itself that have not ended. */
@@ -25,7 +31,7 @@ export class ModelServices implements HostServices {
   constructor(
     modelName: string,
     countInstances: () => number,
-    server: InferenceServer,
+    server: HostingServer,
     logger: Logger,
     metrics: MetricUpdates,
   ) {
@@ -59,7 +65,7 @@ export class ModelServices implements HostServices {
   }
 
   callModel(request: InferenceRequest, handler: ResponseHandler): InferenceHandle {
-    if (request.modelName !== this.#modelName) return this.#server.infer(request, handler);
+    if (request.modelName !== this.#modelName) return this.#server.inferWithin(request, handler);
     return this.#callItself(request, handler);
   }
 
@@ -93,7 +99,7 @@ export class ModelServices implements HostServices {
     const end = () => {
       this.#selfCalls -= 1;
     };
-    return this.#server.infer(request, {
+    return this.#server.inferWithin(request, {
       respond: (response) => handler.respond(response),
       complete() {
         end();

@@ -5,11 +5,13 @@ import type { InferenceRequest } from '../inference/infer-request.js';
 import type { InferenceHandle, ResponseHandler } from '../inference/infer-response.js';
 import type { ModelMetadata, TensorMetadata } from '../inference/model-metadata.js';
 import type { Outcome } from '../inference/outcome.js';
-import { startTiming } from '../inference/request-timing.js';
+import { type RequestTiming, startTiming } from '../inference/request-timing.js';
+import type { Tensor } from '../inference/tensor.js';
 import type { ModelConfig } from '../model-config/model-config.js';
 import type { MeteredModel } from '../observability/model-metric-families.js';
 import type { ModelStatistics } from '../observability/statistics.js';
 import type { ModelStatisticsRecorder } from '../observability/statistics-recorder.js';
+import type { Tracer } from '../observability/tracer.js';
 import { PendingRequest } from '../scheduling/pending-request.js';
 import type { Scheduler } from '../scheduling/scheduler.js';
 import type { ServedModel } from './inference-server.js';
@@ -35,6 +37,7 @@ export interface ModelParts {
   readonly scheduler: Scheduler;
   readonly instances: ModelInstancesOwner | undefined;
   readonly recorder: ModelStatisticsRecorder;
+  readonly tracer: Tracer;
   readonly clock: Clock;
   /** Its answers come from the response cache where they can. */
   readonly isCached: boolean;
@@ -72,10 +75,13 @@ export class Model implements LoadedVersion {
   /** Never throws: what is wrong with the request goes to `handler.fail`. */
   infer(request: InferenceRequest, handler: ResponseHandler): InferenceHandle {
     const timing = startTiming(this.#parts.clock.nowNs());
+    const { tracer } = this.#parts;
     let pending: PendingRequest;
     try {
       const { rows, modelInputs } = this.#parts.validate(request);
-      pending = new PendingRequest(request, rows, modelInputs, timing, handler, this.#onSettled);
+      pending = tracer.wantsTensors(this.name)
+        ? this.#keepingOutputs(request, rows, modelInputs, timing, handler)
+        : new PendingRequest(request, rows, modelInputs, timing, handler, this.#onSettled);
     } catch (error) {
       handler.fail(this.#toError(error));
       return settledHandle;
@@ -154,9 +160,46 @@ export class Model implements LoadedVersion {
   }
 
   readonly #onSettled = (pending: PendingRequest, outcome: Outcome): void => {
-    pending.timing.requestEndNs = this.#parts.clock.nowNs();
-    this.#parts.recorder.requestEnded(pending.timing, outcome, pending.rows);
+    this.#ended(pending, outcome, []);
   };
+
+  #ended(pending: PendingRequest, outcome: Outcome, outputs: readonly Tensor[]): void {
+    const { request, timing, rows } = pending;
+    const { clock, recorder, tracer } = this.#parts;
+    timing.requestEndNs = clock.nowNs();
+    recorder.requestEnded(timing, outcome, rows);
+    if (outcome === 'REFUSED' || !tracer.isTracing) return;
+    tracer.requestEnded({
+      modelName: this.name,
+      modelVersion: this.version,
+      requestId: request.id,
+      timing,
+      inputs: request.inputs,
+      outputs,
+    });
+  }
+
+  /** For a trace of tensors: what the client gets is kept until the request has ended. */
+  #keepingOutputs(
+    request: InferenceRequest,
+    rows: number,
+    modelInputs: readonly Tensor[],
+    timing: RequestTiming,
+    handler: ResponseHandler,
+  ): PendingRequest {
+    const outputs: Tensor[] = [];
+    const keeping: ResponseHandler = {
+      respond(response) {
+        outputs.push(...response.outputs);
+        handler.respond(response);
+      },
+      complete: () => handler.complete(),
+      fail: (error) => handler.fail(error),
+    };
+    return new PendingRequest(request, rows, modelInputs, timing, keeping, (pending, outcome) =>
+      this.#ended(pending, outcome, outputs),
+    );
+  }
 
   #toError(thrown: unknown): InferenceServerError {
     return toInferenceServerError(thrown, `internal error in model '${this.name}'`);

@@ -8,6 +8,7 @@ import type {
 } from '../inference/model-metadata.js';
 import type { ModelConfig } from '../model-config/model-config.js';
 import type { ModelStatistics } from '../observability/statistics.js';
+import type { Admission } from '../scheduling/admission.js';
 import type { InferenceServer, LoadOverride, ServedModel } from './inference-server.js';
 import type { ModelControl } from './model-control.js';
 import type { ModelRegistry } from './model-registry.js';
@@ -18,6 +19,8 @@ export interface ServerCoreOptions {
   readonly metadata: ServerMetadata;
   readonly controlMode: ModelControlMode;
   readonly isReadinessStrict: boolean;
+  /** Bounds of requests and bytes in flight. */
+  readonly admission: Admission;
 }
 
 /**
@@ -128,6 +131,32 @@ export class ServerCore implements InferenceServer {
   }
 
   infer(request: InferenceRequest, handler: ResponseHandler): InferenceHandle {
+    const { admission } = this.#options;
+    let leave: () => void;
+    try {
+      leave = admission.enter(inputBytes(request));
+    } catch (error) {
+      handler.fail(toInferenceServerError(error, 'internal error at admission'));
+      return endedHandle;
+    }
+    return this.inferWithin(request, {
+      respond: (response) => handler.respond(response),
+      complete() {
+        leave();
+        handler.complete();
+      },
+      fail(error) {
+        leave();
+        handler.fail(error);
+      },
+    });
+  }
+
+  /**
+   * For what runs inside a request that has been let in: steps of ensembles, calls of models. It
+   * is not counted again, or a full server would wait for itself.
+   */
+  inferWithin(request: InferenceRequest, handler: ResponseHandler): InferenceHandle {
     try {
       return this.#registry
         .resolve(request.modelName, request.modelVersion)
@@ -144,6 +173,10 @@ export class ServerCore implements InferenceServer {
       throw unavailable('explicit model load / unload is not allowed if polling is enabled');
     }
   }
+}
+
+function inputBytes(request: InferenceRequest): number {
+  return request.inputs.reduce((sum, { bytes }) => sum + bytes.byteLength, 0);
 }
 
 const endedHandle: InferenceHandle = {

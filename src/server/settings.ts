@@ -45,6 +45,8 @@ export class TraceSettingsStore {
   readonly #initial: TraceSettings;
   #global: Changes = {};
   readonly #models = new Map<string, Changes>();
+  /** Called after every change; set once, by who acts on the settings. */
+  onChange: () => void = () => {};
 
   constructor(initial: TraceSettings) {
     this.#initial = initial;
@@ -68,6 +70,7 @@ export class TraceSettingsStore {
     if (modelName === '') this.#global = changes;
     else if (Object.keys(changes).length === 0) this.#models.delete(modelName);
     else this.#models.set(modelName, changes);
+    this.onChange();
   }
 }
 
