@@ -1,4 +1,4 @@
-import { internal, invalidArg } from '../errors.js';
+import { internal } from '../errors.js';
 import type { Parameters, ParameterValue } from '../inference/infer-request.js';
 import type { InferenceResponse } from '../inference/infer-response.js';
 import type { Tensor } from '../inference/tensor.js';
@@ -33,7 +33,8 @@ const inlineBytesMax = 4096;
 /**
  * A response in the form that its request asked for. Outputs that were not
  * asked for are left out; those in shared memory are written there. Throws INVALID_ARG for an
- * output that has no such form, and what `regions` throws.
+ * output that has no such form, INTERNAL for one whose bytes are not its shape or don't fit its
+ * shared memory, and what `regions` throws.
  */
 export function encodeInferResponse(
   response: InferenceResponse,
@@ -100,7 +101,8 @@ function writeOutput(
   if (form.sharedMemory !== undefined) {
     const { region, offset, byteSize } = form.sharedMemory;
     if (output.bytes.byteLength > byteSize) {
-      throw invalidArg(
+      // The client's mistake, but the reference server answers 500.
+      throw internal(
         `shared memory size specified with the request for output '${output.name}' (${byteSize} bytes) should be at least ${output.bytes.byteLength} bytes to hold the results`,
       );
     }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { invalidArg } from '../../src/errors.js';
+import { internal, invalidArg } from '../../src/errors.js';
 import { encodeBytesElements } from '../../src/inference/bytes-elements.js';
 import type { InferenceResponse } from '../../src/inference/infer-response.js';
 import type { Tensor } from '../../src/inference/tensor.js';
@@ -141,7 +141,7 @@ describe('encodeInferResponse', () => {
     );
     expect(written).toEqual([['r', 3, 8]]);
     expect(() => encodeInferResponse(response, form(7), model, regions)).toThrow(
-      invalidArg(
+      internal(
         "shared memory size specified with the request for output 'A' (7 bytes) should be at least 8 bytes to hold the results",
       ),
     );
