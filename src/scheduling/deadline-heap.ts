@@ -4,7 +4,7 @@ import type { QueuedRequest } from './request-list.js';
 const sweepSizeMin = 64;
 
 /**
- * Queued requests by deadline, earliest first: a binary heap. A request that leaves its queue stays
+ * Queued requests by deadline, earliest first, then by arrival: a binary heap. A request that leaves its queue stays
  * here as a dead entry (`list` undefined) until it surfaces or a sweep drops it; sweeps happen when
  * more than half of the entries are dead, so that they cost O(1) a request and a heap never keeps
  * more than twice the tensors that wait.
@@ -66,7 +66,7 @@ export class DeadlineHeap {
     while (index > 0) {
       const parentIndex = (index - 1) >> 1;
       const parent = entries[parentIndex];
-      if (parent === undefined || parent.deadlineNs <= entry.deadlineNs) break;
+      if (parent === undefined || !isBefore(entry, parent)) break;
       entries[index] = parent;
       index = parentIndex;
     }
@@ -83,14 +83,19 @@ export class DeadlineHeap {
       let child = entries[childIndex];
       if (child === undefined) break;
       const right = entries[childIndex + 1];
-      if (right !== undefined && right.deadlineNs < child.deadlineNs) {
+      if (right !== undefined && isBefore(right, child)) {
         childIndex += 1;
         child = right;
       }
-      if (child.deadlineNs >= entry.deadlineNs) break;
+      if (!isBefore(child, entry)) break;
       entries[index] = child;
       index = childIndex;
     }
     entries[index] = entry;
   }
+}
+
+function isBefore(left: QueuedRequest, right: QueuedRequest): boolean {
+  if (left.deadlineNs !== right.deadlineNs) return left.deadlineNs < right.deadlineNs;
+  return left.order < right.order;
 }

@@ -60,7 +60,7 @@ export class DirectScheduler implements Scheduler {
       this.#run(pending);
       return;
     }
-    const entry = new QueuedRequest(pending, '', 0, nowNs, Number.POSITIVE_INFINITY);
+    const entry = new QueuedRequest(pending, '', 0, nowNs, Number.POSITIVE_INFINITY, 0);
     this.#waiting.push(entry);
     pending.onCancel = () => {
       this.#waiting.remove(entry);

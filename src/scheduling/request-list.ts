@@ -10,6 +10,8 @@ export class QueuedRequest {
   readonly enqueuedNs: number;
   /** When the queue policy's timeout acts; Infinity where it never does. */
   deadlineNs: number;
+  /** Place among requests of the same deadline. */
+  readonly order: number;
   list: RequestList | undefined = undefined;
   previous: QueuedRequest | undefined = undefined;
   next: QueuedRequest | undefined = undefined;
@@ -20,12 +22,14 @@ export class QueuedRequest {
     level: number,
     enqueuedNs: number,
     deadlineNs: number,
+    order: number,
   ) {
     this.pending = pending;
     this.batchKey = batchKey;
     this.level = level;
     this.enqueuedNs = enqueuedNs;
     this.deadlineNs = deadlineNs;
+    this.order = order;
   }
 }
 

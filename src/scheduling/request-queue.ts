@@ -33,6 +33,7 @@ export class RequestQueue implements QueueView {
   readonly #deadlines = new DeadlineHeap();
   #size = 0;
   #rows = 0;
+  #accepted = 0;
 
   constructor(options: QueueOptions) {
     this.#levels = options.levels.map((policy) => ({
@@ -68,7 +69,15 @@ export class RequestQueue implements QueueView {
       throw unavailable(`${requestIdPrefix(pending)}Exceeds maximum queue size`);
     }
     const deadlineNs = deadlineOf(pending, level.policy, nowNs);
-    const entry = new QueuedRequest(pending, batchKey, levelIndex, nowNs, deadlineNs);
+    const entry = new QueuedRequest(
+      pending,
+      batchKey,
+      levelIndex,
+      nowNs,
+      deadlineNs,
+      this.#accepted,
+    );
+    this.#accepted += 1;
     level.waiting.push(entry);
     this.#size += 1;
     this.#rows += pending.rows;

@@ -112,7 +112,7 @@ export class SequenceBatcher implements Scheduler {
     pending.onCancel = () => this.#cancel(sequence, pending);
     const batchKey = this.#batchKeyOf(pending.modelInputs);
     const never = Number.POSITIVE_INFINITY;
-    sequence.waiting.push(new QueuedRequest(pending, batchKey, 0, nowNs, never));
+    sequence.waiting.push(new QueuedRequest(pending, batchKey, 0, nowNs, never, 0));
     this.#waiting += 1;
     this.#noteArrival(sequence, pending, nowNs);
     if (flags.end) this.#close(sequence);
