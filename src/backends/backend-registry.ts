@@ -17,11 +17,6 @@ export async function loadBackend(name: string): Promise<Backend> {
     case 'tensorflow':
     case 'tensorrt':
       return (await import('./python/python-backend.js')).pythonBackend;
-    case 'python':
-    case 'pytorch':
-    case 'tensorflow':
-    case 'tensorrt':
-      return (await import('./python/python-backend.js')).pythonBackend;
     default:
       throw invalidArg(`unable to find backend library for backend '${name}'`);
   }

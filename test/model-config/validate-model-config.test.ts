@@ -257,8 +257,8 @@ describe('validateModelConfig', () => {
 
   it.each([
     [
-      'backend: "pytorch"',
-      "unable to find backend library for backend 'pytorch', try specifying runtime on the model configuration.",
+      'backend: "openvino"',
+      "unable to find backend library for backend 'openvino', try specifying runtime on the model configuration.",
     ],
     ['input { }', "model input must specify 'name' for m"],
     ['input { name: "I" }', "model input 'I' must specify 'data_type' for m"],
