@@ -36,7 +36,8 @@ import { ImplicitState } from './sequence-state.js';
  *   -----------------------+--------------------------------------------------------------------------
  *   request ended          | the next of its sequence may start; a closed sequence with nothing left
  *                          | finishes
- *   sequence finished      | its slot goes to the first of the backlog whose elder is finished
+ *   sequence finished      | its slot goes to the first of the backlog whose elders are
+ *                        | finished
  *   idle time over since   | the sequence is closed (not while it is in the backlog)
  *   the last arrival       |
  *   timeout of a request   | the whole backlog sequence is rejected
@@ -197,7 +198,8 @@ export class SequenceBatcher implements Scheduler {
     for (const sequence of this.#backlog) {
       const lane = this.#laneWithLowestSlot();
       if (lane === undefined) return;
-      if (sequence.predecessor?.isFinished === false) continue;
+      if (sequence.unfinishedElder !== undefined) continue;
+      sequence.predecessor = undefined;
       this.#backlog.delete(sequence);
       sequence.lane = lane;
       lane.admit(sequence);
@@ -307,7 +309,10 @@ export class SequenceBatcher implements Scheduler {
     this.#sequences.delete(sequence);
     this.#backlog.delete(sequence);
     if (this.#byId.get(sequence.correlationId) === sequence) {
-      this.#byId.delete(sequence.correlationId);
+      // Cancelled before its turn: the one before it is the newest again.
+      const elder = sequence.unfinishedElder;
+      if (elder !== undefined) this.#byId.set(sequence.correlationId, elder);
+      else this.#byId.delete(sequence.correlationId);
     }
     sequence.lane?.release(sequence);
     this.#assignBacklog();

@@ -31,8 +31,8 @@ export class Sequence {
   readonly correlationIdTensors: readonly Tensor[];
   /** Its requests that have not been handed to the lane's executor, in order. */
   readonly waiting = new RequestList();
-  /** An older sequence of the same id that must finish before this one gets a slot. */
-  readonly predecessor: Sequence | undefined;
+  /** The sequence of the same id before this one, while this one has no slot. */
+  predecessor: Sequence | undefined;
   lane: SequenceLane | undefined = undefined;
   /** The one request under way: the next starts when it has ended. */
   inFlight: PendingRequest | undefined = undefined;
@@ -59,5 +59,12 @@ export class Sequence {
   /** Whether a request could be handed over now. */
   get isReady(): boolean {
     return this.inFlight === undefined && this.waiting.first !== undefined;
+  }
+
+  /** The nearest older sequence of the same id that still has something to run. */
+  get unfinishedElder(): Sequence | undefined {
+    let elder = this.predecessor;
+    while (elder?.isFinished === true) elder = elder.predecessor;
+    return elder;
   }
 }
