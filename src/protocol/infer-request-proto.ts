@@ -73,7 +73,7 @@ function readResponseForm({ outputs }: InferMessage): ResponseForm {
     const form = readOutputForm(output);
     if (!forms.has(output.name)) forms.set(output.name, form);
   }
-  return { outputs: forms, unlisted: binaryResponseForm.unlisted };
+  return { ...binaryResponseForm, outputs: forms };
 }
 
 function bindInputs(
