@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
 
@@ -51,6 +52,12 @@ export class ServerProcess {
   /** Both outputs so far. */
   get log(): string {
     return this.#log;
+  }
+
+  /** Resident memory as Linux counts it. */
+  residentBytes(): number {
+    const status = readFileSync(`/proc/${this.#child.pid}/status`, 'utf8');
+    return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]) * 1024;
   }
 
   signal(signal: NodeJS.Signals): void {
