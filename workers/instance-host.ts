@@ -18,6 +18,7 @@ import type {
   RequestsExecuteTask,
   TensorMessage,
 } from '../src/execution/messages.js';
+import { RaggedBatch } from '../src/execution/ragged-batch.js';
 import {
   checkTensorBytes,
   packMerged,
@@ -42,6 +43,8 @@ interface Loaded {
   /** `model 'm' version 1`, as messages name it. */
   readonly label: string;
   readonly hasBatchDimension: boolean;
+  /** Joins and splits batches of requests that differ in shape; undefined for most models. */
+  readonly ragged: RaggedBatch | undefined;
 }
 
 /** The worker side of an instance: owns the loaded model and answers the tasks sent to it. */
@@ -142,6 +145,7 @@ export class InstanceHost implements ResponseSink {
       channel,
       label: `model '${description.modelName}' version ${description.modelVersion}`,
       hasBatchDimension: config.max_batch_size > 0,
+      ragged: RaggedBatch.of(config),
     };
     return {
       type: 'initialized',
@@ -179,14 +183,15 @@ export class InstanceHost implements ResponseSink {
   }
 
   /**
-   * Requests with inputs that are still JSON text, for an instance that works on whole tensors:
-   * each is decoded, failing alone where its text is wrong, and the sound ones are joined.
+   * Requests with inputs that are still JSON text or that differ in shape, for an instance that
+   * works on whole tensors: each is decoded, failing alone where its text is wrong, and the sound
+   * ones are joined.
    */
   async #executeTexts(
     task: RequestsExecuteTask,
     instance: MergedModelInstance,
   ): Promise<ExecuteReply> {
-    const { label } = this.#running();
+    const { label, ragged } = this.#running();
     const startNs = nowNs();
     const results: RequestResult[] = [];
     const sound: { readonly index: number; readonly inputs: readonly Tensor[] }[] = [];
@@ -202,21 +207,23 @@ export class InstanceHost implements ResponseSink {
       const stamps = [startNs, startNs, startNs, nowNs()] as const;
       return { type: 'executed-requests', buffer: new ArrayBuffer(0), results, stamps };
     }
-    const { buffer: joined, tensors } = packMerged(sound.map(({ inputs }) => inputs));
+    const lists = sound.map(({ inputs }) => inputs);
+    const joined = ragged === undefined ? joinRows(lists) : ragged.merge(lists);
     const inputEndNs = nowNs();
     const requested = requestedUnion(sound.map(({ index }) => task.requests[index]));
-    const outputs = await instance.execute(unpackTensors(tensors, joined), requested);
+    const outputs = await instance.execute(joined, requested);
     const outputStartNs = nowNs();
     for (const output of outputs) checkTensorBytes(output, label);
-    const rows = sound.map(({ inputs }) => inputs[0]?.shape[0] ?? 1);
-    const split = this.#split(outputs, rows);
+    const rows = lists.map((inputs) => inputs[0]?.shape[0] ?? 1);
+    const split =
+      ragged === undefined ? this.#split(outputs, rows) : ragged.split(outputs, lists, label);
     const responses = await Promise.all(
       split.map((own, at) =>
         task.requests[sound[at]?.index ?? 0]?.prefersJsonText ? this.#texts.encodeLarge(own) : own,
       ),
     );
-    const { buffer, lists } = packTensorLists(responses);
-    for (const [at, list] of lists.entries()) results[sound[at]?.index ?? 0] = plainResult(list);
+    const { buffer, lists: packed } = packTensorLists(responses);
+    for (const [at, list] of packed.entries()) results[sound[at]?.index ?? 0] = plainResult(list);
     const stamps = [startNs, inputEndNs, outputStartNs, nowNs()] as const;
     return { type: 'executed-requests', buffer, results, stamps };
   }
@@ -298,6 +305,11 @@ export class InstanceHost implements ResponseSink {
     if (this.#loaded === undefined) throw internal('the instance has no model; this is a bug');
     return this.#loaded;
   }
+}
+
+function joinRows(requests: readonly (readonly Tensor[])[]): readonly Tensor[] {
+  const { buffer, tensors } = packMerged(requests);
+  return unpackTensors(tensors, buffer);
 }
 
 function streamKey(request: HostedRequest): string {

@@ -9,6 +9,7 @@ import type {
   TextRequest,
 } from '../execution/messages.js';
 import type { ExecuteReply, ExecuteTask, ModelInstances } from '../execution/model-instances.js';
+import { RaggedBatch } from '../execution/ragged-batch.js';
 import {
   packMerged,
   packTensorLists,
@@ -36,6 +37,8 @@ export class ModelExecutor implements BatchExecutor {
   readonly #label: string;
   readonly #isDecoupled: boolean;
   readonly #isBatching: boolean;
+  /** Requests of a batch may differ in shape: the instance's thread joins them. */
+  readonly #isRagged: boolean;
   /** A sequence's next request must not start before its former one has given its state back. */
   readonly #settlesFirst: boolean;
   readonly #form: OutputForm;
@@ -55,6 +58,7 @@ export class ModelExecutor implements BatchExecutor {
     this.#label = `model '${config.name}' version ${version}`;
     this.#isDecoupled = config.model_transaction_policy?.decoupled === true;
     this.#isBatching = config.max_batch_size > 0;
+    this.#isRagged = RaggedBatch.of(config) !== undefined;
     this.#settlesFirst = config.sequence_batching !== undefined;
     this.#form = new OutputForm(config);
   }
@@ -88,7 +92,7 @@ export class ModelExecutor implements BatchExecutor {
   }
 
   #toTask(executionId: number, batch: readonly PendingRequest[]): ExecuteTask {
-    if (this.#instances.batchForm === 'merged' && !batch.some(hasTextInput)) {
+    if (this.#instances.batchForm === 'merged' && !this.#isRagged && !batch.some(hasTextInput)) {
       const { buffer, tensors } = packMerged(batch.map((pending) => pending.modelInputs));
       return {
         type: 'execute-merged',
