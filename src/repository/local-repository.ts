@@ -8,7 +8,7 @@ import { FileMemory } from './file-memory.js';
 import { configCandidates, folderRole, isModelFolderName } from './file-names.js';
 import { makeListing } from './fingerprint.js';
 import { misplacementMessage } from './misplacement.js';
-import { errorCode, isMissing, listModelFolder } from './model-folder.js';
+import { errorCode, isMissing, type ListedFolder, listModelFolder } from './model-folder.js';
 import type {
   ConfigFile,
   LocalizedModel,
@@ -35,6 +35,8 @@ export class LocalRepository implements ModelRepository {
   readonly #root: string;
   readonly #options: LocalRepositoryOptions;
   readonly #memory = new FileMemory();
+  /** As last read, by name. */
+  readonly #folders = new Map<string, ListedFolder>();
   readonly #watches: DirectoryWatch[] = [];
   /** The last listing of each model, kept for folders that cannot be read for a while. */
   #last: RepositoryScan | undefined;
@@ -86,6 +88,11 @@ export class LocalRepository implements ModelRepository {
       this.#memory.forgetUnseen();
     }
     this.#device = root.device;
+    for (const name of this.#folders.keys()) {
+      if (!found.has(name)) {
+        this.#folders.delete(name);
+      }
+    }
     this.#last = found;
     return found;
   }
@@ -203,7 +210,15 @@ export class LocalRepository implements ModelRepository {
 
   async #list(name: string): Promise<ModelListing | undefined> {
     const wallNs = BigInt(this.#options.clock.wallMs()) * 1_000_000n;
-    return listModelFolder(join(this.#root, name), name, this.#memory, wallNs);
+    const directory = join(this.#root, name);
+    const before = this.#folders.get(name);
+    const folder = await listModelFolder(directory, name, this.#memory, wallNs, before);
+    if (folder === undefined) {
+      this.#folders.delete(name);
+    } else {
+      this.#folders.set(name, folder);
+    }
+    return folder?.listing;
   }
 
   async #checkPlace(root: RootFolder, found: RepositoryScan): Promise<void> {

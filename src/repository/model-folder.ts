@@ -15,16 +15,25 @@ const statFile: (path: string, options: { bigint: true }) => Promise<BigIntStats
 /** Folders deeper than this do not count; a safety net for file systems that lie about links. */
 const depthMax = 32;
 
+/** A model's folder as it was found, with the listing that follows from it. */
+export interface ListedFolder {
+  readonly files: readonly ListedFile[];
+  readonly folders: readonly string[];
+  readonly listing: ModelListing;
+}
+
 /**
  * Lists one model's folder on disk. Links are followed, also to folders. Undefined where there is
- * no such folder; rejects with the file system's own error where it cannot be read.
+ * no such folder; rejects with the file system's own error where it cannot be read. Where nothing
+ * differs from `before` the result is `before`: most polls find nothing new.
  */
 export async function listModelFolder(
   directory: string,
   name: string,
   memory: FileMemory,
   wallNs: bigint,
-): Promise<ModelListing | undefined> {
+  before: ListedFolder | undefined,
+): Promise<ListedFolder | undefined> {
   const walk: Walk = { memory, wallNs, files: [], folders: [] };
   try {
     await walkFolder(walk, { path: directory, prefix: '', chain: undefined, depth: 0 });
@@ -35,7 +44,23 @@ export async function listModelFolder(
     }
     throw error;
   }
-  return makeListing(name, walk.files, walk.folders);
+  const { files, folders } = walk;
+  return before !== undefined && isSameFolder(before, walk)
+    ? before
+    : { files, folders, listing: makeListing(name, files, folders) };
+}
+
+/** Folders are read in an order that stays while they do; another order only costs a hash. */
+function isSameFolder(before: ListedFolder, walk: Walk): boolean {
+  return (
+    before.files.length === walk.files.length &&
+    before.folders.length === walk.folders.length &&
+    before.folders.every((folder, index) => folder === walk.folders[index]) &&
+    before.files.every((file, index) => {
+      const other = walk.files[index];
+      return file.path === other?.path && file.fingerprint === other.fingerprint;
+    })
+  );
 }
 
 /** True for errors which say that nothing is there, or not any more. */

@@ -43,13 +43,14 @@ export class StoreDownloads {
       try {
         await this.#fetchWithRetries(object, path, received, signal);
       } catch (error) {
+        if (signal.aborted) {
+          throw cancelled(`S3 get of '${object.key}' was given up`, error);
+        }
         const failure = toInferenceServerError(
           error,
           `failed to write '${object.key}' to the disk`,
         );
-        if (!signal.aborted) {
-          this.#events.failed('get', failure);
-        }
+        this.#events.failed('get', failure);
         throw failure;
       }
       this.#events.downloaded({
@@ -114,7 +115,7 @@ export class StoreDownloads {
       await pipeline(body.stream, count, file, { signal });
     } catch (error) {
       if (signal.aborted) {
-        throw cancelled(`S3 get of '${object.key}' was given up`, error);
+        throw error;
       }
       if (diskError !== undefined && diskError === error) {
         const code = errorCode(error);
