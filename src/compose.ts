@@ -1,6 +1,7 @@
 import { systemClock } from './clock.js';
 import { type ComposedModels, composeModels } from './compose-models.js';
 import { internal } from './errors.js';
+import type { GrpcServer, GrpcServerDeps } from './grpc/grpc-server.js';
 import { createHttpServer, type HttpServer } from './http/http-server.js';
 import { createMetricsServer, type MetricsServer } from './http/metrics-server.js';
 import { CustomMetrics } from './observability/custom-metrics.js';
@@ -73,6 +74,10 @@ export async function composeServer(
     directory: '/dev/shm',
   });
   const frontEnds: FrontEnd[] = [];
+  // Opened before HTTP, by which most clients judge that the server is ready.
+  if (options.grpc.isAllowed) {
+    frontEnds.push(grpcFrontEnd(options, models, { logger, regions, settings, clock }));
+  }
   if (options.http.isAllowed) {
     const deps = { logger, regions, settings, metrics };
     const server = createHttpServer({ ...options.http, hasExtraRoutes: true }, models.core, deps);
@@ -90,6 +95,29 @@ export async function composeServer(
     logger,
     logOutput,
   });
+}
+
+/** The gRPC libraries take about 100 ms to load: they do so while models load. */
+function grpcFrontEnd(
+  options: ServerOptions,
+  models: ComposedModels,
+  deps: GrpcServerDeps,
+): FrontEnd {
+  const server = import('./grpc/grpc-server.js').then(({ createGrpcServer }) =>
+    createGrpcServer(options.grpc, models.core, deps),
+  );
+  // What goes wrong is told by `listen`.
+  server.catch(() => undefined);
+  let opened: GrpcServer | undefined;
+  return {
+    protocol: 'GRPC',
+    async listen() {
+      opened = await server;
+      return opened.listen();
+    },
+    drain: async () => opened?.drain(),
+    destroy: () => opened?.destroy(),
+  };
 }
 
 interface ComposedParts {
