@@ -116,8 +116,3 @@ export interface Transport {
   /** Ends every connection now. */
   destroy(): void;
 }
-
-export type TransportFactory = (
-  options: TransportOptions,
-  handler: ExchangeHandler,
-) => Promise<Transport>;
