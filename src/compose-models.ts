@@ -5,7 +5,7 @@ import type { CustomMetrics } from './observability/custom-metrics.js';
 import type { LogSettings, TextLogger } from './observability/text-logger.js';
 import type { Tracer } from './observability/tracer.js';
 import type { ServerOptions } from './options.js';
-import { openModelRepository } from './repository/open-model-repository.js';
+import { distinctLocations, openModelRepository } from './repository/open-model-repository.js';
 import type { RepositoryEvents } from './repository/repository-events.js';
 import type { Environment } from './repository/s3-credentials.js';
 import { Admission } from './scheduling/admission.js';
@@ -68,9 +68,10 @@ export async function composeModels(
 ): Promise<ComposedModels> {
   const { clock, logger, repositoryEvents } = environment;
   const registry = new ModelRegistry();
+  const locations = await distinctLocations(options.repository.locations);
   const repositories = new RepositorySet(
     await Promise.all(
-      options.repository.locations.map((location) =>
+      locations.map((location) =>
         openModelRepository(location, {
           clock,
           events: repositoryEvents,

@@ -20,6 +20,8 @@ import type { RepositoryEvents } from './repository-events.js';
 
 /** Models read at the same time during a scan; enough to keep libuv's threads busy. */
 const parallelModels = 16;
+/** Files of one folder mostly follow one another at once. */
+const settleNs = 500e6;
 /** Folders looked into, on each of two levels, when no model was found and a hint is wanted. */
 const nestedFoldersMax = 20;
 
@@ -32,6 +34,7 @@ export interface LocalRepositoryOptions {
 /** A directory whose folders are models. */
 export class LocalRepository implements ModelRepository {
   readonly location: string;
+  readonly settleNs = settleNs;
   readonly #root: string;
   readonly #options: LocalRepositoryOptions;
   readonly #memory = new FileMemory();
@@ -120,6 +123,14 @@ export class LocalRepository implements ModelRepository {
     }
     // The files are the user's own: there is nothing to remove.
     return { directory, release: async () => {} };
+  }
+
+  async versionFiles(listing: ModelListing, version: string): Promise<readonly string[]> {
+    try {
+      return (await readdir(join(this.#root, listing.name, version))).sort();
+    } catch (error) {
+      throw notFound(`model '${listing.name}' has no version ${version} any more`, error);
+    }
   }
 
   async readConfig(listing: ModelListing, configName: string): Promise<ConfigFile | undefined> {

@@ -6,6 +6,11 @@
 export interface ModelRepository {
   /** As the user named it on the command line. */
   readonly location: string;
+  /**
+   * How long a change should look the same before it is believed, where polls are frequent enough:
+   * longer than the pauses of whoever writes there.
+   */
+  readonly settleNs: number;
   /** All models, by folder name. Dot-names and editors' temporary files do not count. */
   scan(): Promise<RepositoryScan>;
   /** One model's listing as of now; undefined where there is no such folder. */
@@ -15,6 +20,8 @@ export interface ModelRepository {
    * folder itself, for a store a copy of `versions` and of everything that is not a version.
    */
   localize(listing: ModelListing, versions: readonly string[]): Promise<LocalizedModel>;
+  /** Names of the files and folders directly in a version's folder, sorted; copies nothing. */
+  versionFiles(listing: ModelListing, version: string): Promise<readonly string[]>;
   /** The text of `config.pbtxt` (or `configs/NAME.pbtxt`); undefined where there is none. */
   readConfig(listing: ModelListing, configName: string): Promise<ConfigFile | undefined>;
   /** Calls `listener` soon after something may have changed; only makes polls come earlier. */

@@ -36,6 +36,9 @@ import {
   type StoreModel,
 } from './store-listing.js';
 
+/** An object shows when all of it has come, so a large one is a long pause between two others. */
+const settleNs = 5e9;
+
 export interface S3RepositoryOptions {
   readonly clock: Clock;
   readonly events: RepositoryEvents;
@@ -46,6 +49,7 @@ export interface S3RepositoryOptions {
 /** A prefix in an S3 store, whose "folders" are models. */
 export class S3Repository implements ModelRepository {
   readonly location: string;
+  readonly settleNs = settleNs;
   readonly #place: S3Location;
   readonly #store: ObjectStore;
   readonly #cache: ObjectCache;
@@ -153,6 +157,15 @@ export class S3Repository implements ModelRepository {
       const reason = errorCode(error);
       throw unavailable(`model '${listing.name}': failed to write its copy: ${reason}`, error);
     }
+  }
+
+  async versionFiles(listing: ModelListing, version: string): Promise<readonly string[]> {
+    const model = await this.#modelOf(listing);
+    const prefix = `${version}/`;
+    const names = model.files
+      .filter(({ path }) => path.startsWith(prefix))
+      .map(({ path }) => path.slice(prefix.length).split('/')[0] ?? '');
+    return [...new Set(names)].sort();
   }
 
   async readConfig(listing: ModelListing, configName: string): Promise<ConfigFile | undefined> {

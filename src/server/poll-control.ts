@@ -10,9 +10,6 @@ export interface PollControlOptions {
   readonly intervalNs: number;
 }
 
-/** Longest time for which a change must look the same before it counts. */
-const settleNsMax = 500e6;
-
 /** Mode poll: one poller a repository, each bringing model control to what has settled. */
 export class PollControl {
   readonly #pollers: readonly Poller[];
@@ -32,7 +29,6 @@ export class PollControl {
     this.#control = control;
     this.#logger = logger;
     const { intervalNs } = options;
-    const pollerOptions = { intervalNs, settleNs: Math.min(settleNsMax, intervalNs / 4) };
     this.#pollers = repositories.repositories.map((repository) => {
       const listener = {
         changed: async (_diff: unknown, scan: ReturnType<RepositorySet['lastScanOf']>) => {
@@ -47,7 +43,7 @@ export class PollControl {
       return new Poller(
         repository,
         repositories.lastScanOf(repository),
-        pollerOptions,
+        { intervalNs, settleNs: Math.min(repository.settleNs, intervalNs) },
         listener,
         clock,
       );

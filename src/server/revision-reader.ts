@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { invalidArg, notFound } from '../errors.js';
@@ -135,12 +135,7 @@ async function listVersionFiles(
   const first = [...available].sort()[0];
   const needsLook = !isNamed || config.backend === 'javascript' || config.backend === 'js';
   if (config.ensemble_scheduling !== undefined || !needsLook || first === undefined) return [];
-  const model = await source.repository.localize(source.listing, [first]);
-  try {
-    return (await readdir(path.join(model.directory, first))).sort();
-  } finally {
-    await model.release();
-  }
+  return source.repository.versionFiles(source.listing, first);
 }
 
 /** Paths stay below the model's folder, whatever they hold. */

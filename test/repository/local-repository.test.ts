@@ -332,6 +332,18 @@ describe('LocalRepository.localize', () => {
   });
 });
 
+describe('LocalRepository.versionFiles', () => {
+  it('lists the names in a version', async () => {
+    await folder.write({ 'add_sub/1/variables/v.bin': 'x' });
+    const listing = await lookAtAddSub();
+    expect(await repository.versionFiles(listing, '1')).toEqual(['model.onnx', 'variables']);
+    await expect(repository.versionFiles(listing, '2')).rejects.toMatchObject({
+      code: 'NOT_FOUND',
+      message: "model 'add_sub' has no version 2 any more",
+    });
+  });
+});
+
 describe('LocalRepository.readConfig', () => {
   it('reads the named configuration, else the usual one, else none', async () => {
     await folder.write({ 'add_sub/configs/h100.pbtxt': 'h100', 'plain/1/model.onnx': '' });

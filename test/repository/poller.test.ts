@@ -12,6 +12,7 @@ type Models = Readonly<Record<string, string>>;
 /** A repository whose models are set by hand and whose scans end when the test says so. */
 class HandRepository implements ModelRepository {
   readonly location = '/models';
+  readonly settleNs = 0;
   models: Models = { a: '1' };
   failure: Error | undefined;
   scans = 0;
@@ -35,6 +36,10 @@ class HandRepository implements ModelRepository {
 
   async localize(): Promise<never> {
     throw new Error('a poll copies nothing');
+  }
+
+  async versionFiles(): Promise<readonly string[]> {
+    return [];
   }
 
   async readConfig(): Promise<undefined> {

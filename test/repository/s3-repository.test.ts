@@ -289,6 +289,17 @@ describe('S3Repository.localize', () => {
   });
 });
 
+describe('S3Repository.versionFiles', () => {
+  it('knows the names in a version without fetching them', async () => {
+    store.put({ 'p/a/2/variables/v.bin': 'x', 'p/a/2/variables/w.bin': 'x' });
+    const repository = await open();
+    const listing = await listed(repository);
+    expect(await repository.versionFiles(listing, '2')).toEqual(['model.onnx', 'variables']);
+    expect(await repository.versionFiles(listing, '3')).toEqual([]);
+    expect(store.takeGets()).toEqual([]);
+  });
+});
+
 describe('S3Repository.readConfig', () => {
   it('fetches one configuration, once', async () => {
     const repository = await open();
