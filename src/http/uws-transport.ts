@@ -28,6 +28,12 @@ export async function loadUws(): Promise<Uws> {
   return module.default;
 }
 
+/**
+ * HTTP on uWebSockets.js. What the library itself decides, and `node:http` does not share: it answers
+ * HTTP/1.0 with 505, does not answer a request without a Host, and closes a connection whose next
+ * request comes while the answer to the one before is still being made (requests answered at once
+ * may be pipelined). A proxy in front must speak HTTP/1.1.
+ */
 export async function openUwsTransport(
   uws: Uws,
   options: TransportOptions,
