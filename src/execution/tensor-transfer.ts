@@ -1,4 +1,5 @@
 import { internal } from '../errors.js';
+import { readElementLength } from '../inference/bytes-elements.js';
 import { elementBytes } from '../inference/datatype.js';
 import { elementCount, formatShape } from '../inference/shape.js';
 import type { Tensor } from '../inference/tensor.js';
@@ -139,23 +140,38 @@ export function splitRows(
           `expected a first dimension of ${total}, the rows of the batch`,
       );
     }
-    const cut =
-      output.datatype === 'BYTES' && output.encoding === 'raw'
-        ? bytesRowCutter(output, total)
-        : fixedRowCutter(output, total);
-    const rowShape = output.shape.slice(1);
-    for (let index = 0; index < rows.length; index += 1) {
-      const count = rows[index] ?? 0;
-      results[index]?.push({
-        name: output.name,
-        datatype: output.datatype,
-        shape: [count, ...rowShape],
-        encoding: output.encoding,
-        bytes: cut(count),
-      });
-    }
+    splitOutput(output, rows, total, results);
   }
   return results;
+}
+
+/** Appends each request's rows of `output` to its list of `results`. */
+function splitOutput(
+  output: Tensor,
+  rows: readonly number[],
+  total: number,
+  results: readonly Tensor[][],
+): void {
+  const { name, datatype, encoding, bytes } = output;
+  const rowShape = output.shape.slice(1);
+  const ends =
+    datatype === 'BYTES' ? bytesRowEnds(output, rows, total) : fixedRowEnds(output, rows, total);
+  let start = 0;
+  let shape: readonly number[] = output.shape;
+  for (let index = 0; index < rows.length; index += 1) {
+    const count = rows[index] ?? 0;
+    // Most requests of a batch have equally many rows, and may share the list.
+    if (shape[0] !== count) shape = [count, ...rowShape];
+    const end = ends[index] ?? start;
+    results[index]?.push({
+      name,
+      datatype,
+      shape,
+      encoding,
+      bytes: new Uint8Array(bytes.buffer, bytes.byteOffset + start, end - start),
+    });
+    start = end;
+  }
 }
 
 /** Throws INTERNAL where the bytes of a raw tensor do not fit its datatype and shape. */
@@ -194,28 +210,25 @@ function tensorAt(request: readonly Tensor[], index: number, first: readonly Ten
   return found;
 }
 
-/** Takes the bytes of the next `count` rows where every row has the same size. */
-function fixedRowCutter(output: Tensor, total: number): (count: number) => Uint8Array {
+/** Where the rows of each request end, where every row has the same size. */
+function fixedRowEnds(output: Tensor, rows: readonly number[], total: number): readonly number[] {
   const rowBytes = total === 0 ? 0 : output.bytes.byteLength / total;
-  let position = 0;
-  return (count) => {
-    const start = position;
-    position += count * rowBytes;
-    return output.bytes.subarray(start, position);
-  };
+  let end = 0;
+  return rows.map((count) => {
+    end += count * rowBytes;
+    return end;
+  });
 }
 
-/** Takes the bytes of the next `count` rows by walking the elements' length prefixes. */
-function bytesRowCutter(output: Tensor, total: number): (count: number) => Uint8Array {
+/** The same for elements of any length, by walking their length prefixes. */
+function bytesRowEnds(output: Tensor, rows: readonly number[], total: number): readonly number[] {
   const { bytes } = output;
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const rowElements = total === 0 ? 0 : elementCount(output.shape) / total;
-  let position = 0;
-  return (count) => {
-    const start = position;
+  let end = 0;
+  return rows.map((count) => {
     for (let element = count * rowElements; element > 0; element -= 1) {
-      position += 4 + view.getUint32(position, true);
+      end += 4 + readElementLength(bytes, end);
     }
-    return bytes.subarray(start, position);
-  };
+    return end;
+  });
 }
