@@ -53,7 +53,11 @@ export class QueueOracle {
   }
 
   find(observed: ObservedRequest): WaitingRequest | undefined {
-    return this.order(Number.NEGATIVE_INFINITY).find((one) => one.observed === observed);
+    for (const list of [...this.#waiting, ...this.#delayed]) {
+      const found = list.find((one) => one.observed === observed);
+      if (found !== undefined) return found;
+    }
+    return undefined;
   }
 
   remove(observed: ObservedRequest): void {
@@ -68,6 +72,7 @@ export class QueueOracle {
     for (const [level, waiting] of this.#waiting.entries()) {
       if (this.#options.levels[level]?.timeoutAction !== 'DELAY') continue;
       const late = waiting.filter((one) => one.deadlineNs <= nowNs);
+      if (late.length === 0) continue;
       late.sort((left, right) => left.deadlineNs - right.deadlineNs);
       this.#delayed[level]?.push(...late);
       this.#waiting[level] = waiting.filter((one) => one.deadlineNs > nowNs);
