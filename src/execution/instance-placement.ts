@@ -18,6 +18,8 @@ export function placeInstances(config: ModelConfig): readonly InstancePlacement[
           kind: group.kind === '' ? 'KIND_AUTO' : group.kind,
           deviceId,
           isPassive: group.passive,
+          resources: group.rate_limiter?.resources ?? [],
+          priority: group.rate_limiter?.priority ?? 0,
         });
       }
     }
@@ -29,6 +31,8 @@ export function placeInstances(config: ModelConfig): readonly InstancePlacement[
       kind: 'KIND_CPU',
       deviceId: 0,
       isPassive: false,
+      resources: [],
+      priority: 0,
     },
   ];
 }

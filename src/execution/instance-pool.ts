@@ -10,12 +10,14 @@ import type {
   ExecuteReply,
   ExecuteTask,
   HostServices,
+  InstanceLane,
   InstancePlacement,
   InstancePoolOptions,
   ModelInstances,
   StreamCommand,
   StreamListener,
 } from './model-instances.js';
+import { SingleInstance } from './single-instance.js';
 
 interface PlacedInstance {
   readonly placement: InstancePlacement;
@@ -41,6 +43,7 @@ export class InstancePool implements ModelInstances {
   #answersReadiness = false;
   #phase: 'starting' | 'running' | 'closing' = 'starting';
   #idleListener: () => void = () => {};
+  readonly #laneListeners = new Map<Instance, () => void>();
   #closing: Promise<void> | undefined;
 
   constructor(options: InstancePoolOptions, services: HostServices, clock: Clock) {
@@ -92,14 +95,7 @@ export class InstancePool implements ModelInstances {
 
   execute(task: ExecuteTask, listener: StreamListener | undefined): Promise<ExecuteReply> {
     const instance = this.#idle.pop();
-    if (instance === undefined) {
-      const { code, message } = this.#noInstance();
-      return Promise.resolve({
-        type: 'failed',
-        error: { code, message },
-        isFatal: false,
-      });
-    }
+    if (instance === undefined) return Promise.resolve(this.#refusal());
     if (listener !== undefined) this.#listened.set(task.executionId, instance);
     return instance.execute(task, listener);
   }
@@ -110,6 +106,24 @@ export class InstancePool implements ModelInstances {
 
   onIdle(listener: () => void): void {
     this.#idleListener = listener;
+  }
+
+  /**
+   * Each instance that serves by itself, in the order of the configuration; once the pool has
+   * started. They are those of now: after {@link setInstances} ask again. Executions go through
+   * the lanes or through the pool, not both at a time.
+   */
+  lanes(): readonly InstanceLane[] {
+    return this.#serving().map(({ instance, placement }) => ({
+      placement,
+      instances: new SingleInstance(instance, {
+        batchForm: this.#batchForm,
+        isIdle: () => this.#idle.includes(instance),
+        take: () => this.#removeIdle(instance),
+        onIdle: (listener) => this.#laneListeners.set(instance, listener),
+        refusal: () => this.#refusal(),
+      }),
+    }));
   }
 
   /** True where an instance lives and the model, if it has a word on it, says so. Never rejects. */
@@ -183,6 +197,7 @@ export class InstancePool implements ModelInstances {
 
   async #end(instance: Instance): Promise<void> {
     this.#removeIdle(instance);
+    this.#laneListeners.delete(instance);
     await instance.close();
   }
 
@@ -217,10 +232,16 @@ export class InstancePool implements ModelInstances {
       if (!this.#idle.includes(instance)) this.#idle.push(instance);
     } else {
       this.#removeIdle(instance);
-      if (!this.#hasFailed()) return;
+      if (instance.state !== 'failed') return;
     }
+    const hasNews = instance.state === 'idle' || this.#hasFailed();
     // After whoever awaits the execution has read its reply.
-    queueMicrotask(() => queueMicrotask(this.#idleListener));
+    queueMicrotask(() =>
+      queueMicrotask(() => {
+        this.#laneListeners.get(instance)?.();
+        if (hasNews) this.#idleListener();
+      }),
+    );
   }
 
   /** Takes an idle instance out of service until it becomes idle again; undefined when late. */
@@ -258,6 +279,11 @@ export class InstancePool implements ModelInstances {
         ({ instance, placement }) => placement.isPassive || instance.state === 'failed',
       )
     );
+  }
+
+  #refusal(): ExecuteReply {
+    const { code, message } = this.#noInstance();
+    return { type: 'failed', error: { code, message }, isFatal: false };
   }
 
   #noInstance(): InferenceServerError {

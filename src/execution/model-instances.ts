@@ -105,6 +105,20 @@ export interface InstancePlacement {
   readonly deviceId: number;
   /** Loaded, but never given a batch. */
   readonly isPassive: boolean;
+  /** What an execution takes of the server's resources, and how often it gets its turn. */
+  readonly resources: readonly {
+    readonly name: string;
+    readonly global: boolean;
+    readonly count: number;
+  }[];
+  /** 0 is not given. */
+  readonly priority: number;
+}
+
+/** One instance by itself, for whoever must choose the instance that runs a batch. */
+export interface InstanceLane {
+  readonly placement: InstancePlacement;
+  readonly instances: ModelInstances;
 }
 
 /** Completes and checks the configuration with what the model's files told (undefined: nothing). */

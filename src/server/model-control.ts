@@ -222,7 +222,8 @@ export class ModelControl {
       record.problem = noVersionMessage(revision.name);
       throw invalidArg(record.problem);
     }
-    const change = compareRevisions(record.served, revision);
+    const isFixed = record.entry.readyVersions().some((model) => model.hasFixedInstances);
+    const change = compareRevisions(record.served, revision, isFixed ? 'fixed' : 'changeable');
     const wasServing = record.entry.isServing;
     record.problem = undefined;
     if (change.type === 'keeps-override') return;

@@ -16,7 +16,7 @@ import type { PendingRequest } from '../scheduling/pending-request.js';
 import type { LoadSlots } from './load-slots.js';
 import { Model } from './model.js';
 import type { VersionLoader } from './model-control.js';
-import { ModelExecutor } from './model-executor.js';
+import { createExecutors } from './model-executors.js';
 import { checkVersionDirectory, readInitialState, readLabels } from './model-files.js';
 import { generationOf, type ModelRevision } from './model-revision.js';
 import { createRequestValidator } from './request-validation.js';
@@ -132,7 +132,7 @@ export class ModelLoader implements VersionLoader {
       const model = { name: revision.name, version, config };
       const validate = createRequestValidator(config);
       await runWarmup(config, version, modelDirectory, validate, pool, clock);
-      const executor = new ModelExecutor(pool, version, config, recorder);
+      const { executors, isFixed } = createExecutors(pool, version, config, recorder);
       return new Model({
         ...model,
         labels: await readLabels(config, modelDirectory),
@@ -146,10 +146,11 @@ export class ModelLoader implements VersionLoader {
             initialState: await readInitialState(config, modelDirectory),
             recorder,
           },
-          [executor],
+          executors,
         ),
         isCached: this.#parts.schedulers.isCached(config),
         instances: pool,
+        hasFixedInstances: isFixed,
         recorder,
         tracer: this.#parts.tracer,
         clock,
@@ -201,6 +202,7 @@ export class ModelLoader implements VersionLoader {
       ),
       isCached: schedulers.isCached(config),
       instances: undefined,
+      hasFixedInstances: false,
       recorder,
       tracer: this.#parts.tracer,
       clock,

@@ -45,10 +45,14 @@ export type RevisionChange =
   | { readonly type: 'versions'; readonly changed: ReadonlySet<string> }
   | { readonly type: 'all' };
 
-/** What must be loaded again to get from `served` to `wanted`. */
+/**
+ * What must be loaded again to get from `served` to `wanted`. `instances` tells whether those that
+ * serve can change while the model stays loaded.
+ */
 export function compareRevisions(
   served: ModelRevision | undefined,
   wanted: ModelRevision,
+  instances: 'changeable' | 'fixed',
 ): RevisionChange {
   if (served === undefined || wanted.origin !== 'repository') return { type: 'all' };
   if (served.origin === 'config-override' && isSameListing(served.listing, wanted.listing)) {
@@ -56,9 +60,8 @@ export function compareRevisions(
   }
   if (served.origin !== 'repository') return { type: 'all' };
   if (served.listing.restFingerprint !== wanted.listing.restFingerprint) return { type: 'all' };
-  if (
-    !isDeepStrictEqual(withoutInPlaceFields(served.config), withoutInPlaceFields(wanted.config))
-  ) {
+  const fixedFields = instances === 'fixed' ? withoutPolicy : withoutInPlaceFields;
+  if (!isDeepStrictEqual(fixedFields(served.config), fixedFields(wanted.config))) {
     return { type: 'all' };
   }
   const changed = wanted.versions.filter(
@@ -78,7 +81,12 @@ export function isSameListing(a: ModelListing, b: ModelListing): boolean {
   return [...a.versions].every(([version, print]) => b.versions.get(version) === print);
 }
 
+function withoutPolicy(config: ModelConfig): Partial<ModelConfig> {
+  const { version_policy: _policy, ...rest } = config;
+  return rest;
+}
+
 function withoutInPlaceFields(config: ModelConfig): Partial<ModelConfig> {
-  const { instance_group: _groups, version_policy: _policy, ...rest } = config;
+  const { instance_group: _groups, ...rest } = withoutPolicy(config);
   return rest;
 }

@@ -36,6 +36,8 @@ export interface ModelParts {
   readonly validate: RequestValidator;
   readonly scheduler: Scheduler;
   readonly instances: ModelInstancesOwner | undefined;
+  /** Its scheduler is tied to the instances that it started with: other ones need a new load. */
+  readonly hasFixedInstances: boolean;
   readonly recorder: ModelStatisticsRecorder;
   readonly tracer: Tracer;
   readonly clock: Clock;
@@ -66,6 +68,10 @@ export class Model implements LoadedVersion {
       isDecoupled: parts.isDecoupled,
       labels: parts.labels,
     };
+  }
+
+  get hasFixedInstances(): boolean {
+    return this.#parts.hasFixedInstances;
   }
 
   get served(): ServedModel {

@@ -61,19 +61,38 @@ describe('compareRevisions', () => {
     ['an override of the configuration', { origin: 'config-override' }, { type: 'all' }],
     ['given files', { origin: 'file-override' }, { type: 'all' }],
   ])('tells what to load when it differs in %s', (_what, difference, change) => {
-    expect(compareRevisions(revision(), revision(difference))).toEqual(change);
+    expect(compareRevisions(revision(), revision(difference), 'changeable')).toEqual(change);
   });
 
   it('keeps a given configuration until a file changes', () => {
     const override = revision({ origin: 'config-override', config: 'backend: "python"' });
-    expect(compareRevisions(override, revision())).toEqual({ type: 'keeps-override' });
-    expect(compareRevisions(override, revision({ rest: 'changed' }))).toEqual({ type: 'all' });
-    expect(compareRevisions(override, override)).toEqual({ type: 'all' });
+    expect(compareRevisions(override, revision(), 'changeable')).toEqual({
+      type: 'keeps-override',
+    });
+    expect(compareRevisions(override, revision({ rest: 'changed' }), 'changeable')).toEqual({
+      type: 'all',
+    });
+    expect(compareRevisions(override, override, 'changeable')).toEqual({ type: 'all' });
   });
 
   it('loads everything the first time, and given files every time', () => {
-    expect(compareRevisions(undefined, revision())).toEqual({ type: 'all' });
+    expect(compareRevisions(undefined, revision(), 'changeable')).toEqual({ type: 'all' });
     const files = revision({ origin: 'file-override' });
-    expect(compareRevisions(files, files)).toEqual({ type: 'all' });
+    expect(compareRevisions(files, files, 'changeable')).toEqual({ type: 'all' });
+  });
+
+  it.each<[string, Difference, unknown]>([
+    [
+      'loads all again for another number of instances',
+      { config: `${base} instance_group { count: 3 }` },
+      { type: 'all' },
+    ],
+    [
+      'keeps versions loaded for another version policy',
+      { config: `${base} version_policy { all {} }` },
+      { type: 'in-place' },
+    ],
+  ])('%s where instances are fixed', (_what, difference, change) => {
+    expect(compareRevisions(revision(), revision(difference), 'fixed')).toEqual(change);
   });
 });
