@@ -113,7 +113,7 @@ function bindInputs(
     if (!isDatatype(input.datatype)) throw unknownDatatype(input, message, model);
     if (shape.some((dim) => dim < 0)) {
       throw invalidArg(
-        `All input dimensions should be specified for input '${name}' for model '${modelName}', got ${formatShape(shape)}`,
+        `${requestPrefix(id)}All input dimensions should be specified for input '${name}' for model '${modelName}', got ${formatShape(shape)}`,
       );
     }
     return { name, datatype: input.datatype, shape, encoding: 'raw', bytes };

@@ -1,4 +1,4 @@
-import { internal, invalidArg } from '../errors.js';
+import { internal } from '../errors.js';
 import type { Parameters, ParameterValue } from '../inference/infer-request.js';
 import type { InferenceResponse } from '../inference/infer-response.js';
 import type { Tensor } from '../inference/tensor.js';
@@ -19,7 +19,8 @@ const noBytes = new Uint8Array(0);
 /**
  * A `ModelInferResponse` (protocol.md 2.2): outputs that were asked for, each with its bytes in
  * `raw_output_contents`, which are empty for those that were written to shared memory. Throws
- * INVALID_ARG for an output that has no such form, and what `regions` throws.
+ * INVALID_ARG for an output that has no such form, INTERNAL for shared memory that is too small,
+ * and what `regions` throws.
  */
 export function encodeInferResponse(
   response: InferenceResponse,
@@ -117,7 +118,7 @@ function placeOutput(
   if (form.sharedMemory !== undefined) {
     const { region, offset, byteSize } = form.sharedMemory;
     if (output.bytes.byteLength > byteSize) {
-      throw invalidArg(
+      throw internal(
         `shared memory size specified with the request for output '${output.name}' (${byteSize} bytes) should be at least ${output.bytes.byteLength} bytes to hold the results`,
       );
     }
