@@ -9,6 +9,7 @@ import { distinctLocations, openModelRepository } from './repository/open-model-
 import type { RepositoryEvents } from './repository/repository-events.js';
 import type { Environment } from './repository/s3-credentials.js';
 import { Admission } from './scheduling/admission.js';
+import { RateLimiter } from './scheduling/rate-limiter.js';
 import { LocalResponseCache, type ResponseCache } from './scheduling/response-cache.js';
 import { LoadSlots } from './server/load-slots.js';
 import { ModelControl } from './server/model-control.js';
@@ -107,6 +108,9 @@ export async function composeModels(
         },
         cache,
       ),
+      limiter: options.rateLimit.isEnabled
+        ? new RateLimiter(options.rateLimit.resources)
+        : undefined,
       tracer: environment.tracer,
       clock,
       logger,

@@ -38,7 +38,10 @@ export class RateLimitedExecutor implements BatchExecutor {
   constructor(inner: BatchExecutor, limiter: RateLimiter, needs: InstanceNeeds) {
     this.#inner = inner;
     this.#ticket = limiter.register(needs, () => this.#listener());
-    inner.onIdle(() => this.#ticket.end());
+    // Told late, the instance may be at its next execution already.
+    inner.onIdle(() => {
+      if (inner.idleInstances > 0) this.#ticket.end();
+    });
   }
 
   get idleInstances(): number {

@@ -13,6 +13,7 @@ import {
 } from '../observability/statistics-recorder.js';
 import type { Tracer } from '../observability/tracer.js';
 import type { PendingRequest } from '../scheduling/pending-request.js';
+import type { RateLimiter } from '../scheduling/rate-limiter.js';
 import type { LoadSlots } from './load-slots.js';
 import { Model } from './model.js';
 import type { VersionLoader } from './model-control.js';
@@ -38,13 +39,15 @@ export interface ModelLoaderOptions {
 export interface ModelLoaderParts {
   readonly slots: LoadSlots;
   readonly schedulers: SchedulerFactory;
+  /** Undefined with `--rate-limit=off`. */
+  readonly limiter: RateLimiter | undefined;
   readonly tracer: Tracer;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly recorderOptions: RecorderOptions;
-  /** `countInstances` tells how many instances the model has. */
   /** Labels of a served model's outputs. */
   labelsOf(modelName: string): ReadonlyMap<string, readonly string[]>;
+  /** `countInstances` tells how many instances the model has. */
   hostServices(modelName: string, countInstances: () => number): HostServices;
   logVerboseLevel(): number;
 }
@@ -98,7 +101,7 @@ export class ModelLoader implements VersionLoader {
     revision: ModelRevision,
     version: string,
     modelDirectory: string,
-    release: () => Promise<void>,
+    releaseFiles: () => Promise<void>,
   ): Promise<Model> {
     const { clock } = this.#parts;
     const startNs = clock.nowNs();
@@ -128,11 +131,19 @@ export class ModelLoader implements VersionLoader {
     );
     const config = await pool.start((completed) => complete(revision, completed));
     const recorder = this.#newRecorder(revision.name, version);
+    let releasePlaces = () => {};
     try {
       const model = { name: revision.name, version, config };
       const validate = createRequestValidator(config);
       await runWarmup(config, version, modelDirectory, validate, pool, clock);
-      const { executors, isFixed } = createExecutors(pool, version, config, recorder);
+      const { executors, isFixed, release } = createExecutors(
+        pool,
+        version,
+        config,
+        recorder,
+        this.#parts.limiter,
+      );
+      releasePlaces = release;
       return new Model({
         ...model,
         labels: await readLabels(config, modelDirectory),
@@ -154,10 +165,14 @@ export class ModelLoader implements VersionLoader {
         recorder,
         tracer: this.#parts.tracer,
         clock,
-        release,
+        release: () => {
+          release();
+          return releaseFiles();
+        },
         loadSecs: (clock.nowNs() - startNs) / 1e9,
       });
     } catch (error) {
+      releasePlaces();
       await pool.destroy();
       throw error;
     }

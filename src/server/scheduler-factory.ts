@@ -11,6 +11,7 @@ import {
 } from '../scheduling/ensemble-plan.js';
 import type { InferStep } from '../scheduling/ensemble-run.js';
 import { EnsembleScheduler } from '../scheduling/ensemble-scheduler.js';
+import { ExecutorGroup } from '../scheduling/executors.js';
 import type { PendingRequest } from '../scheduling/pending-request.js';
 import type { ResponseCache } from '../scheduling/response-cache.js';
 import type { BatchExecutor, Scheduler } from '../scheduling/scheduler.js';
@@ -50,11 +51,9 @@ export class SchedulerFactory {
     this.#cache = cache;
   }
 
-  /** `executors`: one an instance for a model that keeps sequences apart, else one over all. */
+  /** `executors`: one for each instance, or one over all of a model that keeps no sequences. */
   forModel(model: ScheduledModel, executors: readonly BatchExecutor[]): Scheduler {
-    const [executor] = executors;
-    if (executor === undefined) throw internal('a model without instances; this is a bug');
-    return this.#cached(model, this.#uncached(model, executor, executors));
+    return this.#cached(model, this.#uncached(model, executors));
   }
 
   /** INVALID_ARG names the step and tensor that is wrong. */
@@ -79,13 +78,13 @@ export class SchedulerFactory {
 
   #uncached(
     { config, initialState }: ScheduledModel,
-    executor: BatchExecutor,
     executors: readonly BatchExecutor[],
   ): Scheduler {
     if (config.sequence_batching !== undefined) {
       const options = sequenceOptions(config);
       return new SequenceBatcher(options, executors, this.#clock, lookAfterArrivals, initialState);
     }
+    const executor = asOne(executors);
     if (config.dynamic_batching !== undefined && config.max_batch_size > 0) {
       const options = dynamicBatchingOptions(config);
       return new DynamicBatcher(options, executor, this.#clock, lookAfterArrivals);
@@ -108,4 +107,10 @@ export class SchedulerFactory {
       throw error;
     }
   }
+}
+
+function asOne(executors: readonly BatchExecutor[]): BatchExecutor {
+  const [first, ...others] = executors;
+  if (first === undefined) throw internal('a model without instances; this is a bug');
+  return others.length === 0 ? first : new ExecutorGroup(executors);
 }

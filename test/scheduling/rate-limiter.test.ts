@@ -189,6 +189,22 @@ describe('RateLimiter', () => {
   });
 });
 
+describe('RateLimitedExecutor', () => {
+  it('keeps its resources when it is told late that an earlier execution is over', () => {
+    const inner = new FakeExecutor(1);
+    let tell = () => {};
+    inner.onIdle = (listener) => {
+      tell = listener;
+    };
+    const limiter = new RateLimiter([]);
+    const limited = new RateLimitedExecutor(inner, limiter, needs([need('r', 1)]));
+    const other = new RateLimitedExecutor(new FakeExecutor(1), limiter, needs([need('r', 1)]));
+    limited.execute([observedRequest({}).pending]);
+    tell();
+    expect(other.idleInstances).toBe(0);
+  });
+});
+
 describe('ExecutorGroup', () => {
   it('is idle as often as its members are, and runs on one that is', () => {
     const members = [new FakeExecutor(1), new FakeExecutor(2)];
