@@ -95,6 +95,54 @@ function preparePython() {
     : 'the packages of test/conformance/requirements.txt';
 }
 
+/** Installs a Debian package where that is possible without asking: as root. */
+function installed(packages, look) {
+  if (look()) return true;
+  if (process.getuid?.() !== 0) return false;
+  run('apt-get', ['update', '--quiet'], { isQuiet: true });
+  run('apt-get', ['install', '--yes', '--quiet', '--no-install-recommends', ...packages]);
+  return look();
+}
+
+const works = (command, args) => run(command, args, { isQuiet: true }).code === 0;
+
+/** Optional tools: the tests that need one are skipped without it, which CI does not accept. */
+const tools = [
+  {
+    name: 'S3 server',
+    how: 'Go 1.26 or newer builds it (https://go.dev/dl)',
+    prepare: () =>
+      existsSync(join(root, '.tools', 'bin', 'versitygw')) ||
+      run('go', ['install', 'github.com/versity/versitygw/cmd/versitygw@v1.8.0'], {
+        env: { GOBIN: join(root, '.tools', 'bin') },
+      }).code === 0,
+  },
+  {
+    name: 'PyTorch',
+    how: 'apt-get install python3-torch python3-numpy',
+    prepare: () =>
+      installed(['python3-torch', 'python3-numpy'], () =>
+        works('/usr/bin/python3', ['-c', 'import torch, numpy']),
+      ),
+  },
+  {
+    name: 'Redis',
+    how: 'apt-get install redis-server',
+    prepare: () => installed(['redis-server'], () => works('redis-server', ['--version'])),
+  },
+];
+
+function prepareTools() {
+  const missing = tools.filter(({ prepare }) => !prepare());
+  for (const { name, how } of missing)
+    console.log(`${name}: tests that need it are not run. ${how}`);
+  return {
+    passed: tools.length - missing.length,
+    failed: isCi ? missing.length : 0,
+    skipped: isCi ? 0 : missing.length,
+  };
+}
+
 const replayFlags = ['--deviations', 'test/conformance/golden/deviations.json'];
 const server =
   'node dist/src/main.js --model-repository={repo} --http-address=127.0.0.1 --grpc-address=127.0.0.1 ' +
@@ -119,6 +167,7 @@ function replay(recording, mode) {
 
 const suites = [
   { name: 'build', run: () => check('npx', ['tsc']) },
+  { name: 'tools', run: prepareTools },
   { name: 'unit', run: () => vitest('unit') },
   { name: 'integration', needs: preparePython, run: () => vitest('integration') },
   {
