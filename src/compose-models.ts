@@ -11,6 +11,7 @@ import type { Environment } from './repository/s3-credentials.js';
 import { Admission } from './scheduling/admission.js';
 import { RateLimiter } from './scheduling/rate-limiter.js';
 import { LocalResponseCache, type ResponseCache } from './scheduling/response-cache.js';
+import { CallGraph } from './server/call-graph.js';
 import { LoadSlots } from './server/load-slots.js';
 import { ModelControl } from './server/model-control.js';
 import { ModelLoader } from './server/model-loader.js';
@@ -116,11 +117,12 @@ export async function composeModels(
       logger,
       recorderOptions: { isSummarized: options.metrics.families.isSummaryLatencies },
       labelsOf: (name) => core.servedModel(name, '').labels,
-      hostServices: (name, countInstances) =>
-        new ModelServices(name, countInstances, core, logger, environment.customMetrics),
+      hostServices: (name) =>
+        new ModelServices(name, calls, core, logger, environment.customMetrics),
       logVerboseLevel: () => environment.logSettings.verboseLevel,
     },
   );
+  const calls = new CallGraph((name, version) => core.instancesOf(name, version));
   const control = new ModelControl(registry, repositories, reader, loader, logger);
   const core: ServerCore = new ServerCore(registry, control, {
     metadata: { name: options.id, version: environment.serverVersion, extensions },

@@ -1,5 +1,6 @@
 import type { Clock } from '../clock.js';
 import { type InferenceServerError, internal, unavailable } from '../errors.js';
+import type { CallingInstance, ModelCall } from '../inference/model-call.js';
 import type { ModelConfig } from '../model-config/model-config.js';
 import { intraOpThreads } from './available-cores.js';
 import { Instance, type InstanceBlueprint } from './instance.js';
@@ -60,9 +61,11 @@ export class InstancePool implements ModelInstances {
     return this.#idle.length > 0 || !this.#hasFailed() ? this.#idle.length : 1;
   }
 
-  /** Instances that serve or will serve again; passive ones and those given up are not counted. */
-  get instances(): number {
-    return this.#serving().filter(({ instance }) => instance.state !== 'failed').length;
+  /** Instances that serve or will serve again: without passive ones and those given up. */
+  members(): readonly CallingInstance[] {
+    return this.#serving().flatMap(({ instance }) =>
+      instance.state === 'failed' ? [] : [instance.work],
+    );
   }
 
   /**
@@ -93,11 +96,15 @@ export class InstancePool implements ModelInstances {
     }
   }
 
-  execute(task: ExecuteTask, listener: StreamListener | undefined): Promise<ExecuteReply> {
+  execute(
+    task: ExecuteTask,
+    listener: StreamListener | undefined,
+    answering: readonly ModelCall[],
+  ): Promise<ExecuteReply> {
     const instance = this.#idle.pop();
     if (instance === undefined) return Promise.resolve(this.#refusal());
     if (listener !== undefined) this.#listened.set(task.executionId, instance);
-    return instance.execute(task, listener);
+    return instance.execute(task, listener, answering);
   }
 
   command(command: StreamCommand): void {

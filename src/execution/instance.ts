@@ -1,5 +1,6 @@
 import type { Clock } from '../clock.js';
 import { type InferenceServerError, internal, unavailable } from '../errors.js';
+import type { ModelCall } from '../inference/model-call.js';
 import type { ModelConfig } from '../model-config/model-config.js';
 import { fromErrorMessage, thrownText } from './error-transfer.js';
 import { InstanceThread } from './instance-thread.js';
@@ -11,7 +12,7 @@ import type {
   InstanceReply,
   InstanceTask,
 } from './messages.js';
-import { ModelCalls } from './model-calls.js';
+import { InstanceWork, ModelCalls } from './model-calls.js';
 import type {
   ExecuteReply,
   ExecuteTask,
@@ -77,6 +78,8 @@ export class Instance {
   readonly #blueprint: InstanceBlueprint;
   readonly #events: InstanceEvents;
   readonly #streams: OpenStreams;
+  /** As the calls between models see this instance. */
+  readonly work = new InstanceWork();
   #state: InstanceState = 'starting';
   #thread: InstanceThread | undefined;
   #calls: ModelCalls | undefined;
@@ -133,16 +136,23 @@ export class Instance {
   /** Loads the model; rejects with its load error, and the instance is of no use then. */
   async start(description: InstanceDescription, config: ModelConfig): Promise<StartedInstance> {
     this.#start = { description, config };
+    this.work.name = description.instanceName;
     const started = await this.#initialize();
     this.#becomeIdle();
     return started;
   }
 
   /** Only while `idle`. Never rejects. */
-  async execute(task: ExecuteTask, listener: StreamListener | undefined): Promise<ExecuteReply> {
+  async execute(
+    task: ExecuteTask,
+    listener: StreamListener | undefined,
+    answering: readonly ModelCall[],
+  ): Promise<ExecuteReply> {
     this.#state = 'busy';
+    this.work.begin(answering);
     if (listener !== undefined) this.#streams.open(task.executionId, listener);
     const reply = await this.#run(task, [task.buffer]);
+    this.work.end();
     if (reply.type === 'executed-merged' || reply.type === 'executed-requests') {
       this.#startFailures = 0;
       this.#streams.answered(task.executionId, reply);
@@ -324,7 +334,11 @@ export class Instance {
       },
     );
     this.#thread = thread;
-    this.#calls = new ModelCalls(services, (command, transfer) => thread.post(command, transfer));
+    this.#calls = new ModelCalls(
+      services,
+      (command, transfer) => thread.post(command, transfer),
+      this.work,
+    );
     return thread;
   }
 

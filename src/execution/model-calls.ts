@@ -5,6 +5,7 @@ import type {
   InferenceResponse,
   ResponseHandler,
 } from '../inference/infer-response.js';
+import type { CallingInstance, ModelCall } from '../inference/model-call.js';
 import { toErrorMessage } from './error-transfer.js';
 import type { ErrorMessage, InstanceCommand, InstanceNotice, RequestMessage } from './messages.js';
 import type { HostServices } from './model-instances.js';
@@ -18,20 +19,41 @@ type ControlNotice = Extract<InstanceNotice, { readonly type: 'control' }>;
 const sequenceStartFlag = 1;
 const sequenceEndFlag = 2;
 
+const noCalls: readonly ModelCall[] = [];
+
+/** What an instance is at. */
+export class InstanceWork implements CallingInstance {
+  name = '';
+  isExecuting = false;
+  answering: readonly ModelCall[] = noCalls;
+
+  begin(answering: readonly ModelCall[]): void {
+    this.isExecuting = true;
+    this.answering = answering;
+  }
+
+  end(): void {
+    this.isExecuting = false;
+    this.answering = noCalls;
+  }
+}
+
 /** The calls that one instance's model has under way to other models (business logic scripting). */
 export class ModelCalls {
   readonly #services: HostServices;
   readonly #post: PostCommand;
+  readonly #caller: CallingInstance;
   readonly #running = new Map<number, InferenceHandle>();
 
-  constructor(services: HostServices, post: PostCommand) {
+  constructor(services: HostServices, post: PostCommand, caller: CallingInstance) {
     this.#services = services;
     this.#post = post;
+    this.#caller = caller;
   }
 
   infer(notice: InferNotice): void {
     const reply = new CallReply(notice, this.#post, () => this.#running.delete(notice.callId));
-    const handle = this.#services.callModel(toRequest(notice), reply);
+    const handle = this.#services.callModel(toRequest(notice), reply, this.#caller);
     if (!reply.hasEnded) this.#running.set(notice.callId, handle);
   }
 

@@ -1,5 +1,6 @@
 import type { InferenceRequest } from '../inference/infer-request.js';
 import type { InferenceHandle, ResponseHandler } from '../inference/infer-response.js';
+import type { CallingInstance, ModelCall } from '../inference/model-call.js';
 import type { ModelConfig } from '../model-config/model-config.js';
 import type {
   BatchForm,
@@ -24,9 +25,13 @@ export interface ModelInstances {
    * too long and a model that fails as a whole all resolve to `failed`.
    *
    * `listener` hears the responses that go around the reply; leave it undefined for a model that
-   * is not decoupled.
+   * is not decoupled. `answering`: calls of models among the requests.
    */
-  execute(task: ExecuteTask, listener: StreamListener | undefined): Promise<ExecuteReply>;
+  execute(
+    task: ExecuteTask,
+    listener: StreamListener | undefined,
+    answering: readonly ModelCall[],
+  ): Promise<ExecuteReply>;
   /** Tells the instance that runs `command.executionId`; does nothing when it has ended. */
   command(command: StreamCommand): void;
   /** `listener` is called when an instance has become idle. One listener; set once. */
@@ -58,8 +63,12 @@ export interface StreamListener {
 export interface HostServices {
   log(level: LogLevel, message: string): void;
   updateMetric(update: MetricUpdate): void;
-  /** Calls another model. Failures arrive at `handler.fail`; this never throws. */
-  callModel(request: InferenceRequest, handler: ResponseHandler): InferenceHandle;
+  /** `caller` calls another model. Failures arrive at `handler.fail`; this never throws. */
+  callModel(
+    request: InferenceRequest,
+    handler: ResponseHandler,
+    caller: CallingInstance,
+  ): InferenceHandle;
   loadModel(
     name: string,
     config: string | undefined,

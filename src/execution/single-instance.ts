@@ -1,3 +1,4 @@
+import type { ModelCall } from '../inference/model-call.js';
 import type { Instance } from './instance.js';
 import type { BatchForm } from './messages.js';
 import type {
@@ -41,10 +42,14 @@ export class SingleInstance implements ModelInstances {
     return this.#seat.isIdle() || this.#instance.state === 'failed' ? 1 : 0;
   }
 
-  execute(task: ExecuteTask, listener: StreamListener | undefined): Promise<ExecuteReply> {
+  execute(
+    task: ExecuteTask,
+    listener: StreamListener | undefined,
+    answering: readonly ModelCall[],
+  ): Promise<ExecuteReply> {
     if (!this.#seat.isIdle()) return Promise.resolve(this.#seat.refusal());
     this.#seat.take();
-    return this.#instance.execute(task, listener);
+    return this.#instance.execute(task, listener, answering);
   }
 
   command(command: StreamCommand): void {

@@ -1,3 +1,4 @@
+import type { ModelCall } from './model-call.js';
 import type { Tensor } from './tensor.js';
 
 /** A request or response parameter: `bigint` is an int64, `number` a double. */
@@ -36,4 +37,6 @@ export interface InferenceRequest {
    * outputs with `encoding: 'json'`.
    */
   readonly prefersJsonText: boolean;
+  /** The call of another model that this request answers, whole or as a step; none of a client's. */
+  readonly call?: ModelCall | undefined;
 }

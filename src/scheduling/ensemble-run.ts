@@ -218,6 +218,7 @@ export class EnsembleRun {
       inputs,
       requestedOutputs: step.outputNames,
       prefersJsonText: request.prefersJsonText && step.feedsOnlyOutputs,
+      call: request.call,
     };
   }
 

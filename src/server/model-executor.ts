@@ -18,6 +18,7 @@ import {
 } from '../execution/tensor-transfer.js';
 import { noParameters } from '../inference/infer-request.js';
 import type { InferenceResponse } from '../inference/infer-response.js';
+import type { ModelCall } from '../inference/model-call.js';
 import type { Tensor } from '../inference/tensor.js';
 import type { ModelConfig } from '../model-config/model-config.js';
 import type { PendingRequest } from '../scheduling/pending-request.js';
@@ -27,6 +28,7 @@ import { OutputForm } from './output-form.js';
 import { StreamedBatch } from './streamed-batch.js';
 
 const noNames: readonly string[] = [];
+const noCalls: readonly ModelCall[] = [];
 
 /** Runs the batches of one model version on its instances and settles their requests. */
 export class ModelExecutor implements BatchExecutor {
@@ -88,7 +90,9 @@ export class ModelExecutor implements BatchExecutor {
       task.type === 'execute-requests' && this.#instances.batchForm === 'requests'
         ? this.#openStream(executionId, batch)
         : undefined;
-    void this.#instances.execute(task, stream).then((reply) => this.#finish(batch, reply, stream));
+    void this.#instances
+      .execute(task, stream, callsOf(batch))
+      .then((reply) => this.#finish(batch, reply, stream));
   }
 
   #toTask(executionId: number, batch: readonly PendingRequest[]): ExecuteTask {
@@ -269,6 +273,12 @@ function rowsOf(batch: readonly PendingRequest[]): number {
   let rows = 0;
   for (const pending of batch) rows += pending.rows;
   return rows;
+}
+
+/** Models that call models are rare: nearly always nothing is made here. */
+function callsOf(batch: readonly PendingRequest[]): readonly ModelCall[] {
+  if (!batch.some(({ request }) => request.call !== undefined)) return noCalls;
+  return batch.flatMap(({ request: { call } }) => (call === undefined ? [] : [call]));
 }
 
 function hasTextInput(pending: PendingRequest): boolean {

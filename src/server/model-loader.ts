@@ -47,8 +47,7 @@ export interface ModelLoaderParts {
   readonly recorderOptions: RecorderOptions;
   /** Labels of a served model's outputs. */
   labelsOf(modelName: string): ReadonlyMap<string, readonly string[]>;
-  /** `countInstances` tells how many instances the model has. */
-  hostServices(modelName: string, countInstances: () => number): HostServices;
+  hostServices(modelName: string): HostServices;
   logVerboseLevel(): number;
 }
 
@@ -106,8 +105,8 @@ export class ModelLoader implements VersionLoader {
     const { clock } = this.#parts;
     const startNs = clock.nowNs();
     validateBackend(revision.config);
-    const services = this.#parts.hostServices(revision.name, () => pool.instances);
-    const pool: InstancePool = new InstancePool(
+    const services = this.#parts.hostServices(revision.name);
+    const pool = new InstancePool(
       {
         workerFile: this.#options.workerFile,
         modelName: revision.name,

@@ -1,9 +1,11 @@
-import { internal } from '../errors.js';
+import { toInferenceServerError } from '../errors.js';
 import type { LogLevel, MetricUpdate } from '../execution/messages.js';
 import type { HostServices } from '../execution/model-instances.js';
 import type { InferenceRequest } from '../inference/infer-request.js';
 import type { InferenceHandle, ResponseHandler } from '../inference/infer-response.js';
+import type { CallingInstance } from '../inference/model-call.js';
 import type { Logger } from '../observability/logger.js';
+import type { CallGraph } from './call-graph.js';
 import type { InferenceServer } from './inference-server.js';
 
 /** The server, to the models that it hosts. */
@@ -20,23 +22,21 @@ export interface MetricUpdates {
 /** What the code of one model may ask of the server that hosts it. */
 export class ModelServices implements HostServices {
   readonly #modelName: string;
-  /** Instances of this model that could take a call; undefined until it is loaded. */
-  readonly #countInstances: () => number;
+  /** Shared by all models. */
+  readonly #calls: CallGraph;
   readonly #server: HostingServer;
   readonly #logger: Logger;
   readonly #metrics: MetricUpdates;
-  /** Calls of the model to itself that have not ended. */
-  #selfCalls = 0;
 
   constructor(
     modelName: string,
-    countInstances: () => number,
+    calls: CallGraph,
     server: HostingServer,
     logger: Logger,
     metrics: MetricUpdates,
   ) {
     this.#modelName = modelName;
-    this.#countInstances = countInstances;
+    this.#calls = calls;
     this.#server = server;
     this.#logger = logger;
     this.#metrics = metrics;
@@ -64,9 +64,34 @@ export class ModelServices implements HostServices {
     this.#metrics.update(this.#modelName, update);
   }
 
-  callModel(request: InferenceRequest, handler: ResponseHandler): InferenceHandle {
-    if (request.modelName !== this.#modelName) return this.#server.inferWithin(request, handler);
-    return this.#callItself(request, handler);
+  callModel(
+    request: InferenceRequest,
+    handler: ResponseHandler,
+    caller: CallingInstance,
+  ): InferenceHandle {
+    const { modelName, modelVersion } = request;
+    const call = { caller, modelName, modelVersion };
+    try {
+      this.#calls.begin(call);
+    } catch (error) {
+      handler.fail(toInferenceServerError(error, 'internal error while calling a model'));
+      return { cancel() {}, pause() {}, resume() {} };
+    }
+    const end = () => this.#calls.end(call);
+    return this.#server.inferWithin(
+      { ...request, call },
+      {
+        respond: (response) => handler.respond(response),
+        complete() {
+          end();
+          handler.complete();
+        },
+        fail(error) {
+          end();
+          handler.fail(error);
+        },
+      },
+    );
   }
 
   async loadModel(
@@ -83,32 +108,5 @@ export class ModelServices implements HostServices {
 
   isModelReady(name: string, version: string): Promise<boolean> {
     return this.#server.isModelReady(name, version);
-  }
-
-  /** A caller holds an instance: when all of them wait for each other nothing ever moves again. */
-  #callItself(request: InferenceRequest, handler: ResponseHandler): InferenceHandle {
-    if (this.#selfCalls + 1 >= this.#countInstances()) {
-      handler.fail(
-        internal(
-          `model '${this.#modelName}' calls itself while all of its instances are waiting: the call could never run. Raise the count of its instance_group.`,
-        ),
-      );
-      return { cancel() {}, pause() {}, resume() {} };
-    }
-    this.#selfCalls += 1;
-    const end = () => {
-      this.#selfCalls -= 1;
-    };
-    return this.#server.inferWithin(request, {
-      respond: (response) => handler.respond(response),
-      complete() {
-        end();
-        handler.complete();
-      },
-      fail(error) {
-        end();
-        handler.fail(error);
-      },
-    });
   }
 }

@@ -3,6 +3,7 @@ import { type InferenceServerError, toInferenceServerError } from '../errors.js'
 import { fromConfigDataType } from '../inference/datatype.js';
 import type { InferenceRequest } from '../inference/infer-request.js';
 import type { InferenceHandle, ResponseHandler } from '../inference/infer-response.js';
+import type { CallingInstance } from '../inference/model-call.js';
 import type { ModelMetadata, TensorMetadata } from '../inference/model-metadata.js';
 import type { Outcome } from '../inference/outcome.js';
 import { type RequestTiming, startTiming } from '../inference/request-timing.js';
@@ -20,6 +21,7 @@ import type { RequestValidator } from './request-validation.js';
 
 /** What runs a model's batches: an instance pool; nothing for an ensemble. */
 export interface ModelInstancesOwner {
+  members(): readonly CallingInstance[];
   isReady(): Promise<boolean>;
   setInstances(config: ModelConfig): Promise<void>;
   setLogVerboseLevel(level: number): void;
@@ -111,6 +113,11 @@ export class Model implements LoadedVersion {
       inputs: config.input.map((tensor) => describeTensor(tensor, isBatching)),
       outputs: config.output.map((tensor) => describeTensor(tensor, isBatching)),
     };
+  }
+
+  /** None of an ensemble. */
+  instances(): readonly CallingInstance[] {
+    return this.#parts.instances?.members() ?? [];
   }
 
   statistics(): ModelStatistics {

@@ -1,6 +1,12 @@
-import { invalidArg, toInferenceServerError, unavailable } from '../errors.js';
+import {
+  InferenceServerError,
+  invalidArg,
+  toInferenceServerError,
+  unavailable,
+} from '../errors.js';
 import type { InferenceRequest } from '../inference/infer-request.js';
 import type { InferenceHandle, ResponseHandler } from '../inference/infer-response.js';
+import type { CallingInstance } from '../inference/model-call.js';
 import type {
   ModelMetadata,
   RepositoryIndexEntry,
@@ -164,6 +170,16 @@ export class ServerCore implements InferenceServer {
     } catch (error) {
       handler.fail(toInferenceServerError(error, 'internal error while finding the model'));
       return endedHandle;
+    }
+  }
+
+  /** What a call of the model can run on; undefined where it is not served. */
+  instancesOf(name: string, version: string): readonly CallingInstance[] | undefined {
+    try {
+      return this.#registry.resolve(name, version).instances();
+    } catch (error) {
+      if (error instanceof InferenceServerError) return undefined;
+      throw error;
     }
   }
 

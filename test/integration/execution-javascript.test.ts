@@ -402,7 +402,7 @@ describe('the number of instances', () => {
     const running = model.run(mode('first'));
     await model.pool.setInstances(withCount(1));
     expect(numbersOf((await running)[0], 'LENGTH')).toEqual([5]);
-    expect(model.pool.instances).toBe(1);
+    expect(model.pool.members().length).toBe(1);
     expect(numbersOf((await model.run(mode('a')))[0], 'LENGTH')).toEqual([1]);
   });
 
