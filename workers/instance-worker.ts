@@ -1,5 +1,7 @@
+import { workerData } from 'node:worker_threads';
 import { loadBackend } from '../src/backends/backend-registry.js';
 import type { InstanceReply, InstanceTask } from '../src/execution/messages.js';
+import { leaveNativeCall, type NativeCallFlag } from '../src/execution/native-calls.js';
 import { InstanceHost } from './instance-host.js';
 import { movedReply } from './moved-reply.js';
 import { tensorTextCodec } from './tensor-text-codec.js';
@@ -9,8 +11,14 @@ import { tensorTextCodec } from './tensor-text-codec.js';
  * not know each other: the messages of `execution` and the models of `backends`.
  */
 
+/** Undefined where the thread may be ended at any time; set by the thread's owner otherwise. */
+const nativeCall: NativeCallFlag | undefined =
+  workerData instanceof Int32Array ? (workerData as NativeCallFlag) : undefined;
+
 const host = new InstanceHost(loadBackend, tensorTextCodec);
 
 export default async function instanceWorker(task: InstanceTask): Promise<InstanceReply> {
-  return movedReply(await host.answer(task));
+  const reply = await host.answer(task);
+  leaveNativeCall(nativeCall);
+  return movedReply(reply);
 }

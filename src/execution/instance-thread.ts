@@ -2,6 +2,12 @@ import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import { Piscina } from 'piscina';
 import { thrownText } from './error-transfer.js';
 import type { InstanceCommand, InstanceNotice, InstanceReply, InstanceTask } from './messages.js';
+import {
+  enterNativeCall,
+  leaveNativeCall,
+  type NativeCallFlag,
+  NativeCalls,
+} from './native-calls.js';
 
 export interface InstanceThreadOptions {
   readonly workerFile: string;
@@ -31,7 +37,8 @@ export class InstanceThread {
   readonly #piscina: Piscina;
   readonly #events: InstanceThreadEvents;
   readonly #port: MessagePort;
-  readonly #isInterruptible: boolean;
+  /** Present where the thread is not interruptible. */
+  readonly #nativeCall: NativeCallFlag | undefined;
   #portForThread: MessagePort | undefined;
   #isAlive = true;
   #lastError: unknown;
@@ -41,7 +48,7 @@ export class InstanceThread {
 
   constructor(options: InstanceThreadOptions, events: InstanceThreadEvents) {
     this.#events = events;
-    this.#isInterruptible = options.isInterruptible;
+    this.#nativeCall = options.isInterruptible ? undefined : NativeCalls.shared().newFlag();
     this.#piscina = new Piscina({
       filename: options.workerFile,
       // No minimum: Piscina would put a new thread without a model in the place of a dead one.
@@ -53,6 +60,7 @@ export class InstanceThread {
       // with 'sync' (add_sub, batch of 16, 2 cores).
       atomics: 'async',
       recordTiming: false,
+      workerData: this.#nativeCall,
       ...(options.heapMiBMax > 0 && {
         resourceLimits: { maxOldGenerationSizeMb: options.heapMiBMax },
       }),
@@ -91,6 +99,7 @@ export class InstanceThread {
     transfer: readonly (ArrayBuffer | MessagePort)[],
   ): Promise<InstanceReply> {
     return new Promise((resolve, reject) => {
+      enterNativeCall(this.#nativeCall);
       const returned = this.#piscina.run(task, { transferList: [...transfer] }).then(
         (reply) => {
           this.#running = undefined;
@@ -99,6 +108,7 @@ export class InstanceThread {
         },
         (error: unknown) => {
           this.#running = undefined;
+          leaveNativeCall(this.#nativeCall);
           this.#die(error);
           reject(new Error(deathReason(error), { cause: error }));
         },
@@ -125,11 +135,12 @@ export class InstanceThread {
     const running = this.#running;
     if (running !== undefined) {
       running.reject(new Error('its thread was ended'));
-      if (!this.#isInterruptible) await running.returned;
+      if (this.#nativeCall !== undefined) await running.returned;
     }
     this.#port.close();
     this.#portForThread?.close();
     await this.#piscina.destroy();
+    if (this.#nativeCall !== undefined) NativeCalls.shared().forget(this.#nativeCall);
   }
 
   #die(error: unknown): void {
