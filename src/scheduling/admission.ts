@@ -7,9 +7,6 @@ export interface AdmissionLimits {
   readonly bytesMax: number;
 }
 
-/** When a client that was turned away should come back: `Retry-After` of the answer. */
-export const retryAfterSeconds = 1;
-
 /**
  * Bounds what the whole server holds at once, from the moment a body's size is known to the last
  * byte of its answer. A single body above the byte limit is never let in.
