@@ -39,10 +39,6 @@ export class InferenceServerError extends Error {
   }
 }
 
-export function unknown(message: string, cause?: unknown): InferenceServerError {
-  return new InferenceServerError('UNKNOWN', message, cause);
-}
-
 export function internal(message: string, cause?: unknown): InferenceServerError {
   return new InferenceServerError('INTERNAL', message, cause);
 }
