@@ -31,11 +31,14 @@ export function isErrorCode(value: unknown): value is ErrorCode {
 /** An expected failure. `message` is written for the client and holds no internals. */
 export class InferenceServerError extends Error {
   readonly code: ErrorCode;
+  /** When the same request may succeed, where the server knows. */
+  readonly retryAfterSecs: number | undefined;
 
-  constructor(code: ErrorCode, message: string, cause?: unknown) {
+  constructor(code: ErrorCode, message: string, cause?: unknown, retryAfterSecs?: number) {
     super(message, cause === undefined ? undefined : { cause });
     this.name = 'InferenceServerError';
     this.code = code;
+    this.retryAfterSecs = retryAfterSecs;
   }
 }
 
@@ -53,6 +56,11 @@ export function invalidArg(message: string, cause?: unknown): InferenceServerErr
 
 export function unavailable(message: string, cause?: unknown): InferenceServerError {
   return new InferenceServerError('UNAVAILABLE', message, cause);
+}
+
+/** UNAVAILABLE for now: the client should try again after `retryAfterSecs`. */
+export function overloaded(message: string, retryAfterSecs: number): InferenceServerError {
+  return new InferenceServerError('UNAVAILABLE', message, undefined, retryAfterSecs);
 }
 
 export function unsupported(message: string, cause?: unknown): InferenceServerError {

@@ -5,7 +5,7 @@ import type {
   ResponseHandler,
 } from '../inference/infer-response.js';
 import type { Logger } from '../observability/logger.js';
-import { errorBody, httpStatusOf } from '../protocol/error-status.js';
+import { errorBody } from '../protocol/error-status.js';
 import {
   generateEvent,
   generateResponseBody,
@@ -15,7 +15,7 @@ import {
 import type { InferLimits } from '../protocol/infer-request-json.js';
 import type { InferenceServer, ServedModel } from '../server/inference-server.js';
 import { parseContentEncoding } from './content-encoding.js';
-import { replyError, replyJson, replyRefusal } from './replies.js';
+import { errorHead, replyError, replyJson, replyRefusal } from './replies.js';
 import { eventStreamHeads, jsonHeads } from './reply-head.js';
 import { chunksMax } from './request-body.js';
 import type { RouteTarget } from './route-target.js';
@@ -197,6 +197,6 @@ class GenerateCall implements BodyReceiver, ExchangeWatcher, ResponseHandler {
   fail(error: InferenceServerError): void {
     this.#handle = undefined;
     if (this.#isQueued) this.#answer.fail(errorBody(error));
-    else this.#exchange.reply(jsonHeads(httpStatusOf[error.code]), errorBody(error));
+    else this.#exchange.reply(errorHead(jsonHeads, error), errorBody(error));
   }
 }

@@ -1,7 +1,7 @@
-import { toInferenceServerError } from '../errors.js';
+import { type InferenceServerError, toInferenceServerError } from '../errors.js';
 import type { Logger } from '../observability/logger.js';
 import { errorBody, httpStatusOf } from '../protocol/error-status.js';
-import { jsonHeads, type ReplyHeads } from './reply-head.js';
+import { jsonHeads, type ReplyHead, type ReplyHeads, withField } from './reply-head.js';
 import type { BodyRefusal, Exchange } from './transport.js';
 
 export const emptyBody = new Uint8Array(0);
@@ -20,7 +20,14 @@ export function replyError(
     const detail = thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
     logger.error(`${exchange.method} ${exchange.path}: ${detail}`);
   }
-  exchange.reply(heads(httpStatusOf[error.code]), errorBody(error));
+  exchange.reply(errorHead(heads, error), errorBody(error));
+}
+
+/** Status and headers that tell of `error`. */
+export function errorHead(heads: ReplyHeads, error: InferenceServerError): ReplyHead {
+  const head = heads(httpStatusOf[error.code]);
+  const { retryAfterSecs } = error;
+  return retryAfterSecs === undefined ? head : withField(head, 'Retry-After', `${retryAfterSecs}`);
 }
 
 export function replyJson(exchange: Exchange, body: Uint8Array): void {
@@ -31,8 +38,11 @@ const howToRaise = 'Use --http-max-input-size to increase the limit.';
 
 /** Answers a body that is not read to its end, and closes the connection with it. */
 export function replyRefusal(exchange: Exchange, refusal: BodyRefusal): void {
-  const status = refusal.reason === 'no-memory-for-uploads' ? 503 : 400;
-  exchange.replyAndClose(jsonHeads(status), errorBody({ message: refusalText(refusal) }));
+  const head =
+    refusal.reason === 'no-memory-for-uploads'
+      ? withField(jsonHeads(503), 'Retry-After', '1')
+      : jsonHeads(400);
+  exchange.replyAndClose(head, errorBody({ message: refusalText(refusal) }));
 }
 
 function refusalText(refusal: BodyRefusal): string {

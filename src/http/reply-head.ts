@@ -31,6 +31,15 @@ export function makeReplyHead(
   return { status, reason, fields: all, block: block.join('\r\n') };
 }
 
+/** `head` and one more header. */
+export function withField(head: ReplyHead, name: string, value: string): ReplyHead {
+  return {
+    ...head,
+    fields: [...head.fields, [name, value]],
+    block: `${head.block}\r\n${name}: ${value}`,
+  };
+}
+
 /** The heads of one content type by status. */
 export type ReplyHeads = (status: number) => ReplyHead;
 

@@ -1,4 +1,4 @@
-import { unavailable } from '../errors.js';
+import { overloaded } from '../errors.js';
 
 export interface AdmissionLimits {
   /** Requests in flight at once; 0 is no limit. */
@@ -6,6 +6,9 @@ export interface AdmissionLimits {
   /** Bytes of their bodies together; 0 is no limit. */
   readonly bytesMax: number;
 }
+
+/** When a client that was turned away should come back: `Retry-After` of the answer. */
+const retryAfterSeconds = 1;
 
 /**
  * Bounds what the whole server holds at once, from the moment a body's size is known to the last
@@ -35,12 +38,16 @@ export class Admission {
   enter(bytes: number): () => void {
     const { requestsMax, bytesMax } = this.#limits;
     if (requestsMax > 0 && this.#requests >= requestsMax) {
-      throw unavailable(`server has reached its limit of ${requestsMax} requests in flight`);
+      throw overloaded(
+        `server has reached its limit of ${requestsMax} requests in flight`,
+        retryAfterSeconds,
+      );
     }
     if (bytesMax > 0 && this.#bytes + bytes > bytesMax) {
-      throw unavailable(
+      throw overloaded(
         `server has reached its limit of ${bytesMax} bytes in flight: ${this.#bytes} are, ` +
           `${bytes} more were refused`,
+        retryAfterSeconds,
       );
     }
     this.#requests += 1;

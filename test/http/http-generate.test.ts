@@ -1,6 +1,6 @@
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { internal, unavailable } from '../../src/errors.js';
+import { internal, overloaded } from '../../src/errors.js';
 import { fp32, response } from './fake-inference-server.js';
 import { errorOf } from './infer-bodies.js';
 import { RunningHttpServer, requestBytes } from './running-http-server.js';
@@ -44,8 +44,9 @@ describe.each(['uws', 'node'] as const)('generate on %s', (transport) => {
     (await front.server.nextHeld()).handler.fail(internal('the model failed'));
     const failed = await pending;
     expect([failed.status, errorOf(failed)]).toEqual([400, 'the model failed']);
-    front.server.refusal = unavailable('full');
-    expect((await front.ask('POST', '/v2/models/refusing/generate', '{"X":[1]}')).status).toBe(503);
+    front.server.refusal = overloaded('full', 3);
+    const refused = await front.ask('POST', '/v2/models/refusing/generate', '{"X":[1]}');
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '3']);
   });
 
   it('refuses compressed bodies', async () => {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { internal, invalidArg, unavailable, unsupported } from '../../src/errors.js';
+import { internal, invalidArg, overloaded, unavailable, unsupported } from '../../src/errors.js';
 import { echo } from './fake-inference-server.js';
 import { binaryRequest, echoed, errorOf, inferBody } from './infer-bodies.js';
 import { RunningHttpServer, requestBytes } from './running-http-server.js';
@@ -108,6 +108,15 @@ describe.each(['uws', 'node'] as const)('infer on %s', (transport) => {
     front.server.refusal = error;
     const reply = await front.ask('POST', '/v2/models/refusing/infer', inferBody);
     expect([reply.status, errorOf(reply)]).toEqual([status, error.message]);
+  });
+
+  it('tells a client that was turned away when to come back', async () => {
+    front.server.refusal = overloaded('too much at once', 7);
+    const reply = await front.ask('POST', '/v2/models/refusing/infer', inferBody);
+    expect([reply.status, reply.headers.get('retry-after')]).toEqual([503, '7']);
+    front.server.refusal = unavailable('not ready');
+    const other = await front.ask('POST', '/v2/models/refusing/infer', inferBody);
+    expect(other.headers.has('retry-after')).toBe(false);
   });
 
   it.each([0, 2])('does not answer %i responses as one', async (count) => {

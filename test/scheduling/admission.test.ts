@@ -10,6 +10,7 @@ describe('Admission', () => {
       expect.objectContaining({
         code: 'UNAVAILABLE',
         message: 'server has reached its limit of 2 requests in flight',
+        retryAfterSecs: 1,
       }),
     );
     leave();
@@ -26,6 +27,7 @@ describe('Admission', () => {
         code: 'UNAVAILABLE',
         message:
           'server has reached its limit of 100 bytes in flight: 100 are, 1 more were refused',
+        retryAfterSecs: 1,
       }),
     );
     admission.enter(0);
