@@ -1,5 +1,4 @@
-import { readFileSync } from 'node:fs';
-import { createServer, type Server as ListeningSocket } from 'node:net';
+import { createServer, type Server as ListeningSocket, type Socket } from 'node:net';
 import {
   type ConnectionInjector,
   Metadata,
@@ -11,16 +10,10 @@ import {
 } from '@grpc/grpc-js';
 import { unavailable } from '../errors.js';
 import type { Logger } from '../observability/logger.js';
+import { readTlsFiles, type TlsFiles } from '../protocol/tls-files.js';
 import type { StreamHandler, StreamMethod, UnaryMethod } from './calls.js';
 import { type CompressionLevel, type OutgoingMessage, ResponseCompressor } from './compression.js';
 import { toCallError, toCallStatus } from './status.js';
-
-export interface TlsOptions {
-  readonly certFile: string;
-  readonly keyFile: string;
-  /** '' does not ask clients for a certificate. */
-  readonly clientRootFile: string;
-}
 
 export interface CarrierOptions {
   /** An IPv4 or IPv6 address or a name, or `unix:` and a path. */
@@ -29,7 +22,7 @@ export interface CarrierOptions {
   readonly port: number;
   /** `--reuse-grpc-port`. */
   readonly isPortReused: boolean;
-  readonly tls: TlsOptions | undefined;
+  readonly tls: TlsFiles | undefined;
   /** `--grpc-infer-response-compression-level`. */
   readonly compressionLevel: CompressionLevel;
   readonly keepaliveTimeMs: number;
@@ -54,8 +47,9 @@ export class Carrier {
   readonly #options: CarrierOptions;
   readonly #logger: Logger;
   readonly #server: Server;
-  readonly #connections: ConnectionInjector;
+  readonly #injector: ConnectionInjector;
   readonly #socket: ListeningSocket;
+  readonly #connections = new Set<Socket>();
   readonly #streams = new Set<StreamHandler>();
   #isDraining = false;
 
@@ -65,9 +59,11 @@ export class Carrier {
     this.#logger = logger;
     this.#server = new Server(serverOptions(options));
     for (const [path, method] of methods) this.#register(path, method);
-    this.#connections = this.#server.createConnectionInjector(readCredentials(options.tls));
+    this.#injector = this.#server.createConnectionInjector(readCredentials(options.tls));
     this.#socket = createServer({ noDelay: true }, (connection) => {
-      this.#connections.injectConnection(connection);
+      this.#connections.add(connection);
+      connection.once('close', () => this.#connections.delete(connection));
+      this.#injector.injectConnection(connection);
     });
   }
 
@@ -113,7 +109,9 @@ export class Carrier {
   destroy(): void {
     this.#isDraining = true;
     this.#socket.close();
+    // Without its bookkeeping of connections the library does not end them by itself.
     this.#server.forceShutdown();
+    for (const connection of this.#connections) connection.destroy();
   }
 
   #register(path: string, method: Method): void {
@@ -258,13 +256,11 @@ function serverOptions(options: CarrierOptions) {
   };
 }
 
-function readCredentials(tls: TlsOptions | undefined): ServerCredentials {
+function readCredentials(tls: TlsFiles | undefined): ServerCredentials {
   if (tls === undefined) return ServerCredentials.createInsecure();
-  const { certFile, keyFile, clientRootFile } = tls;
-  const pair = { cert_chain: readFileSync(certFile), private_key: readFileSync(keyFile) };
-  const asksClients = clientRootFile !== '';
-  const root = asksClients ? readFileSync(clientRootFile) : null;
-  return ServerCredentials.createSsl(root, [pair], asksClients);
+  const { key, cert, ca } = readTlsFiles(tls, 'gRPC over TLS');
+  const pair = { private_key: key, cert_chain: cert };
+  return ServerCredentials.createSsl(ca ?? null, [pair], ca !== undefined);
 }
 
 /** The message for the library to put behind its five bytes of length. */

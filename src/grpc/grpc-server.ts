@@ -52,7 +52,7 @@ export interface GrpcServer {
   destroy(): void;
 }
 
-/** Throws INVALID_ARG for a forward pattern, and what reading certificates throws. */
+/** Throws INVALID_ARG for options that cannot be used, such as a key that does not fit. */
 export function createGrpcServer(
   options: GrpcServerOptions,
   server: InferenceServer,

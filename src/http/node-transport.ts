@@ -3,11 +3,11 @@ import { createServer as createTlsServer } from 'node:https';
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
 import { unavailable } from '../errors.js';
 import { errorBody } from '../protocol/error-status.js';
+import { readTlsFiles } from '../protocol/tls-files.js';
 import { BodyMemory } from './body-buffer.js';
 import { answerFaults } from './faults.js';
 import { NodeExchange, type NodeExchangeContext } from './node-exchange.js';
 import { keepAliveSeconds, textHeads } from './reply-head.js';
-import { readTlsFiles } from './tls-files.js';
 import {
   type ExchangeHandler,
   headerBytesMax,
@@ -84,7 +84,7 @@ function makeServer(
 ): Server {
   const { tls } = options;
   if (tls === undefined) return createServer(serverOptions, onRequest);
-  const content = readTlsFiles(tls);
+  const content = readTlsFiles(tls, 'HTTPS');
   const asked = content.ca === undefined ? {} : { requestCert: true, rejectUnauthorized: true };
   const tlsOptions = { ...serverOptions, ...content, ...asked };
   return createTlsServer(tlsOptions, onRequest);

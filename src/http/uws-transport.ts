@@ -6,10 +6,10 @@ import type {
 } from 'uWebSockets.js';
 import { unavailable } from '../errors.js';
 import { errorBody } from '../protocol/error-status.js';
+import { readTlsFiles } from '../protocol/tls-files.js';
 import { BodyMemory } from './body-buffer.js';
 import { answerFaults } from './faults.js';
 import { textHeads } from './reply-head.js';
-import { readTlsFiles } from './tls-files.js';
 import {
   type ExchangeHandler,
   headerBytesMax,
@@ -40,7 +40,7 @@ export async function openUwsTransport(
   handler: ExchangeHandler,
 ): Promise<Transport> {
   const { tls } = options;
-  if (tls !== undefined) readTlsFiles(tls);
+  if (tls !== undefined) readTlsFiles(tls, 'HTTPS');
   const app =
     tls === undefined
       ? uws.App()

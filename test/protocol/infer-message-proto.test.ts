@@ -41,7 +41,7 @@ function document(message: InferMessage): JsonObject {
       inputs: message.inputs.map((input) => ({
         name: input.name,
         datatype: input.datatype,
-        shape: input.shape,
+        shape: [...input.shape],
         parameters: parameterDocuments(input.parameters),
         ...(input.contents === undefined ? {} : { contents: contentsDocument(input.contents) }),
       })),
