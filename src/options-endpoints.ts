@@ -10,6 +10,7 @@ import {
   OptionValueError,
   optionalIntegerOption,
   textOption,
+  unsupportedOption,
 } from './options-row.js';
 import { parseAccessRestrictions, parseOwnedSetting } from './options-settings.js';
 
@@ -203,7 +204,7 @@ export const metrics = {
 } as const;
 
 export const clouds = {
-  allowSagemaker: unsupportedOption('allow-sagemaker', 'SageMaker endpoints'),
+  allowSagemaker: unsupportedEndpoints('allow-sagemaker', 'SageMaker endpoints'),
   sagemakerPort: ignoredOption('sagemaker-port', '<integer>', 'Accepted and ignored.'),
   sagemakerSafePortRange: ignoredOption(
     'sagemaker-safe-port-range',
@@ -215,7 +216,7 @@ export const clouds = {
     '<integer>',
     'Accepted and ignored.',
   ),
-  allowVertexAi: unsupportedOption('allow-vertex-ai', 'Vertex AI endpoints'),
+  allowVertexAi: unsupportedEndpoints('allow-vertex-ai', 'Vertex AI endpoints'),
   vertexAiPort: ignoredOption('vertex-ai-port', '<integer>', 'Accepted and ignored.'),
   vertexAiThreadCount: ignoredOption(
     'vertex-ai-thread-count',
@@ -262,14 +263,8 @@ function patternOption(name: string) {
   );
 }
 
-/** Named only to be refused: an option that cannot take effect must stop the start. */
-function unsupportedOption(name: string, noun: string) {
-  return customOption(name, '<boolean>', false, 'false', `Must be false: no ${noun}.`, (text) => {
-    if (text.toLowerCase() !== 'false' && text !== '0') {
-      throw new OptionValueError(`${noun} are not supported`);
-    }
-    return false;
-  });
+function unsupportedEndpoints(name: string, noun: string) {
+  return unsupportedOption(name, `Must be false: no ${noun}.`, `${noun} are not supported`);
 }
 
 function parseInterval(text: string): number {

@@ -34,7 +34,10 @@ export function readServerOptions(
   given: GivenOptions,
   platformPort: string | undefined,
 ): ServerOptions {
-  for (const row of [clouds.allowSagemaker, clouds.allowVertexAi]) given.read(row);
+  // Read only so that they are refused.
+  for (const row of [clouds.allowSagemaker, clouds.allowVertexAi, repository.namespacing]) {
+    given.read(row);
+  }
   const options: ServerOptions = {
     id: given.read(server.id),
     lifetime: {
@@ -113,7 +116,6 @@ function readRepositoryOptions(given: GivenOptions): RepositoryOptions {
     startupModels,
     configName: given.read(repository.modelConfigName),
     isAutoCompleteDisabled: readAutoCompleteDisabled(given),
-    isNamespacing: given.read(repository.namespacing),
     loadsMax: given.read(repository.loadThreadCount),
     loadRetriesMax: given.read(repository.loadRetryCount),
   };

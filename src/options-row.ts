@@ -36,6 +36,14 @@ export function switchOption(name: string, help: string): Option<boolean> {
   return { ...booleanOption(name, false, help), form: '' };
 }
 
+/** Named only to be refused: an option that cannot take effect must stop the start. */
+export function unsupportedOption(name: string, help: string, refusal: string): Option<boolean> {
+  return single(name, '<boolean>', false, 'false', help, (text) => {
+    if (parseBoolean(text)) throw new OptionValueError(refusal);
+    return false;
+  });
+}
+
 /** `minimum` and `maximum` are inclusive. */
 export function integerOption(
   name: string,

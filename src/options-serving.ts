@@ -9,6 +9,7 @@ import {
   parseInteger,
   switchOption,
   textOption,
+  unsupportedOption,
 } from './options-row.js';
 
 const integerMax = 0x7fffffff;
@@ -139,10 +140,10 @@ export const repository = {
     integerMax,
     'How often a failed load is tried again.',
   ),
-  namespacing: booleanOption(
+  namespacing: unsupportedOption(
     'model-namespacing',
-    false,
-    'Serve models of the same name from different repositories, told apart by namespace.',
+    'Must be false: a model name stands for one model.',
+    'models of one name in several repositories are not supported: give them names of their own',
   ),
 } as const;
 

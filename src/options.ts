@@ -65,7 +65,6 @@ export interface RepositoryOptions {
   /** '' is `config.pbtxt`. */
   readonly configName: string;
   readonly isAutoCompleteDisabled: boolean;
-  readonly isNamespacing: boolean;
   readonly loadsMax: number;
   readonly loadRetriesMax: number;
 }
