@@ -3,16 +3,15 @@ import { type InferenceServerError, internal, unavailable } from '../errors.js';
 import type { ModelCall } from '../inference/model-call.js';
 import type { ModelConfig } from '../model-config/model-config.js';
 import { fromErrorMessage, thrownText } from './error-transfer.js';
-import { InstanceThread } from './instance-thread.js';
+import type { InstanceThread } from './instance-thread.js';
 import type {
   BatchForm,
   ErrorMessage,
   InstanceDescription,
-  InstanceNotice,
   InstanceReply,
   InstanceTask,
 } from './messages.js';
-import { InstanceWork, ModelCalls } from './model-calls.js';
+import { InstanceWork } from './model-calls.js';
 import type {
   ExecuteReply,
   ExecuteTask,
@@ -22,6 +21,8 @@ import type {
   StreamListener,
 } from './model-instances.js';
 import { OpenStreams } from './open-streams.js';
+import { RestartPolicy } from './restart-policy.js';
+import { ThreadSlot } from './thread-slot.js';
 
 /**
  * ```
@@ -43,14 +44,6 @@ export type InstanceState =
   | 'failed'
   | 'closing'
   | 'closed';
-
-/** Starts that may fail one after another before an instance is given up. */
-export const startFailuresMax = 5;
-/** Backends whose threads run native code that must return before the thread may end. */
-const nativeBackends: ReadonlySet<string> = new Set(['onnxruntime']);
-/** Pause before the start that follows a failed one; doubles with each up to the longest. */
-const restartDelayNs = 500e6;
-const restartDelayNsMax = 30e9;
 
 export interface InstanceEvents {
   /** The instance has become idle, is no longer, or has `failed`. */
@@ -78,11 +71,11 @@ export class Instance {
   readonly #blueprint: InstanceBlueprint;
   readonly #events: InstanceEvents;
   readonly #streams: OpenStreams;
+  readonly #slot: ThreadSlot;
+  readonly #restarts = new RestartPolicy();
   /** As the calls between models see this instance. */
   readonly work = new InstanceWork();
   #state: InstanceState = 'starting';
-  #thread: InstanceThread | undefined;
-  #calls: ModelCalls | undefined;
   /** What to start, known after the first start; a replacement repeats it. */
   #start:
     | {
@@ -91,17 +84,32 @@ export class Instance {
       }
     | undefined;
   #started: StartedInstance | undefined;
-  #startFailures = 0;
   #failure: InferenceServerError | undefined;
   #stopTimer: () => void = () => {};
   #closing: Promise<void> | undefined;
-  #ended: Promise<void> = Promise.resolve();
   #whenQuiet: (() => void)[] = [];
 
   constructor(blueprint: InstanceBlueprint, events: InstanceEvents) {
     this.#blueprint = blueprint;
     this.#events = events;
     this.#streams = new OpenStreams((executionId) => events.onStreamsEnd(executionId));
+    this.#slot = new ThreadSlot(blueprint.options, blueprint.services, this.work, {
+      onResponse: (notice) => {
+        this.#streams.respond(notice);
+        if (this.#streams.size === 0) this.#wakeQuiet();
+      },
+      onBroken: (error) => {
+        this.#failure = fromErrorMessage(error);
+        // What runs fails with its thread.
+        if (this.#state === 'idle') this.#replace(this.#failure, true);
+        else void this.#slot.end();
+      },
+      onDeath: (reason) => {
+        this.#failure ??= this.#lost(reason);
+        // A running task learns of it by its own rejection.
+        if (this.#state === 'idle') this.#replace(this.#failure, true);
+      },
+    });
   }
 
   get state(): InstanceState {
@@ -154,7 +162,7 @@ export class Instance {
     const reply = await this.#run(task, [task.buffer]);
     this.work.end();
     if (reply.type === 'executed-merged' || reply.type === 'executed-requests') {
-      this.#startFailures = 0;
+      this.#restarts.succeeded();
       this.#streams.answered(task.executionId, reply);
       this.#becomeIdle();
       return reply;
@@ -188,11 +196,11 @@ export class Instance {
   }
 
   command(command: StreamCommand): void {
-    this.#thread?.post(command, []);
+    this.#slot.post(command);
   }
 
   setLogVerboseLevel(level: number): void {
-    this.#thread?.post({ type: 'log-verbose-level', level }, []);
+    this.#slot.post({ type: 'log-verbose-level', level });
   }
 
   /** Resolves when nothing runs here: no execution, no open stream. */
@@ -212,27 +220,24 @@ export class Instance {
   async destroy(): Promise<void> {
     this.#state = 'closed';
     this.#stopTimer();
-    this.#calls?.cancelAll();
-    const thread = this.#thread;
-    this.#thread = undefined;
+    this.#slot.cancelCalls();
     this.#failure = unavailable(`${this.#blueprint.label}: the model is being unloaded`);
     this.#streams.lose({
       code: this.#failure.code,
       message: this.#failure.message,
     });
     this.#wakeQuiet();
-    await this.#end(thread);
+    await this.#slot.end();
   }
 
   async #close(): Promise<void> {
     if (this.#state === 'busy' || this.#streams.size > 0) await this.quiet();
-    const thread = this.#thread;
-    if (this.#state === 'idle' && thread !== undefined) {
+    if (this.#state === 'idle') {
       this.#state = 'closing';
       const { clock, options } = this.#blueprint;
       await new Promise<void>((resolve) => {
         const stopTimer = clock.setTimer(options.finalizeTimeoutMs * 1e6, resolve);
-        thread
+        this.#slot
           .run({ type: 'finalize' }, [])
           // A thread that dies in `finalize` has ended, which is all that is asked of it.
           .catch(() => undefined)
@@ -248,8 +253,8 @@ export class Instance {
   async #initialize(): Promise<StartedInstance> {
     const start = this.#start;
     if (start === undefined) throw internal('an instance starts without a model; this is a bug');
-    const thread = this.#thread ?? this.#newThread();
-    const port = thread.takePort();
+    this.#failure = undefined;
+    const port = this.#slot.open().takePort();
     const { backend } = this.#blueprint.options;
     const reply = await this.#load(
       {
@@ -269,16 +274,9 @@ export class Instance {
 
   /** Runs a task of the start within the time that it may take; rejects with the load error. */
   async #load(task: InstanceTask, transfer: Parameters<InstanceThread['run']>[1] = []) {
-    const { clock, options, label } = this.#blueprint;
-    const thread = this.#thread ?? this.#newThread();
-    const limitMs = options.startTimeoutMs;
-    const stopTimer =
-      limitMs > 0
-        ? clock.setTimer(limitMs * 1e6, () => {
-            this.#failure = unavailable(`${label}: loading took longer than ${limitMs} ms`);
-            void this.#endThread();
-          })
-        : () => {};
+    const { options, label } = this.#blueprint;
+    const thread = this.#slot.open();
+    const stopTimer = this.#limit(options.startTimeoutMs, 'loading', '');
     try {
       const reply = await thread.run(task, transfer);
       if (reply.type === 'failed') throw fromErrorMessage(reply.error);
@@ -287,27 +285,16 @@ export class Instance {
       if (this.#state === 'closed') throw unavailable(`${label}: the load was given up`, error);
       throw this.#failure ?? error;
     } finally {
-      stopTimer();
+      stopTimer?.();
     }
   }
 
   /** Runs a task on the started instance; a dead or too slow thread answers `failed`, fatally. */
   async #run(task: InstanceTask, transfer: readonly ArrayBuffer[]): Promise<InstanceReply> {
-    const { clock, options, label } = this.#blueprint;
-    const thread = this.#thread;
-    if (thread === undefined) return failure(this.#lost('it has no thread'), true);
-    const limitMs = options.executionTimeoutMs;
-    const stopTimer =
-      limitMs > 0
-        ? clock.setTimer(limitMs * 1e6, () => {
-            this.#failure = unavailable(
-              `${label}: the execution took longer than ${limitMs} ms and was ended`,
-            );
-            void this.#endThread();
-          })
-        : undefined;
+    const { executionTimeoutMs } = this.#blueprint.options;
+    const stopTimer = this.#limit(executionTimeoutMs, 'the execution', ' and was ended');
     try {
-      return await thread.run(task, transfer);
+      return await this.#slot.run(task, transfer);
     } catch (error) {
       return failure(this.#failure ?? this.#lost(thrownText(error)), true);
     } finally {
@@ -315,61 +302,14 @@ export class Instance {
     }
   }
 
-  #newThread(): InstanceThread {
-    const { options, services } = this.#blueprint;
-    this.#failure = undefined;
-    const thread = new InstanceThread(
-      {
-        workerFile: options.workerFile,
-        heapMiBMax: options.heapMiBMax,
-        isInterruptible: !nativeBackends.has(options.backend),
-      },
-      {
-        onNotice: (notice) => this.#onNotice(notice),
-        onDeath: (reason) => {
-          this.#failure ??= this.#lost(reason);
-          // A running task learns of it by its own rejection.
-          if (this.#state === 'idle') this.#replace(this.#failure, true);
-        },
-      },
-    );
-    this.#thread = thread;
-    this.#calls = new ModelCalls(
-      services,
-      (command, transfer) => thread.post(command, transfer),
-      this.work,
-    );
-    return thread;
-  }
-
-  #onNotice(notice: InstanceNotice): void {
-    switch (notice.type) {
-      case 'response':
-        this.#streams.respond(notice);
-        if (this.#streams.size === 0) this.#wakeQuiet();
-        return;
-      case 'infer':
-        this.#calls?.infer(notice);
-        return;
-      case 'infer-cancel':
-        this.#calls?.cancel(notice.callId);
-        return;
-      case 'control':
-        void this.#calls?.control(notice);
-        return;
-      case 'log':
-        this.#blueprint.services.log(notice.level, notice.message);
-        return;
-      case 'metric':
-        this.#blueprint.services.updateMetric(notice.update);
-        return;
-      case 'broken':
-        this.#failure = fromErrorMessage(notice.error);
-        // While it runs, the reply of the execution decides, or the thread's end.
-        if (this.#state === 'idle') this.#replace(this.#failure, true);
-        else void this.#endThread();
-        return;
-    }
+  /** Ends the thread, and with it what it runs, after `limitMs`; 0 is no limit. */
+  #limit(limitMs: number, what: string, outcome: string): (() => void) | undefined {
+    if (limitMs <= 0) return undefined;
+    const { clock, label } = this.#blueprint;
+    return clock.setTimer(limitMs * 1e6, () => {
+      this.#failure = unavailable(`${label}: ${what} took longer than ${limitMs} ms${outcome}`);
+      void this.#slot.end();
+    });
   }
 
   #becomeIdle(): void {
@@ -389,31 +329,28 @@ export class Instance {
     this.#failure = reason;
     this.#state = 'replacing';
     this.#events.onChange(this);
-    this.#calls?.cancelAll();
+    this.#slot.cancelCalls();
     this.#streams.lose({ code: reason.code, message: reason.message });
     this.#wakeQuiet();
     this.#blueprint.services.log('error', `${reason.message}; the instance is replaced`);
-    if (countsAsFailure) this.#startFailures += 1;
-    void this.#endThread().then(() => this.#scheduleStart());
+    if (countsAsFailure) this.#restarts.failed();
+    void this.#slot.end().then(() => this.#scheduleStart());
   }
 
   #scheduleStart(): void {
     if (this.#state !== 'replacing') return;
-    if (this.#startFailures > startFailuresMax) {
+    const { clock, label, services } = this.#blueprint;
+    const delayNs = this.#restarts.nextDelayNs();
+    if (delayNs === undefined) {
       this.#state = 'failed';
-      this.#blueprint.services.log(
-        'error',
-        `${this.#blueprint.label}: an instance is given up after ${this.#startFailures} failures`,
-      );
+      const { failures } = this.#restarts;
+      services.log('error', `${label}: an instance is given up after ${failures} failures`);
       this.#events.onChange(this);
-      return;
-    }
-    if (this.#startFailures === 0) {
+    } else if (delayNs === 0) {
       void this.#restart();
-      return;
+    } else {
+      this.#stopTimer = clock.setTimer(delayNs, () => void this.#restart());
     }
-    const delayNs = Math.min(restartDelayNsMax, restartDelayNs * 2 ** (this.#startFailures - 1));
-    this.#stopTimer = this.#blueprint.clock.setTimer(delayNs, () => void this.#restart());
   }
 
   async #restart(): Promise<void> {
@@ -424,24 +361,11 @@ export class Instance {
       if (this.#state !== 'replacing') return;
       const { label, services } = this.#blueprint;
       this.#failure = this.#lost(thrownText(error));
-      this.#startFailures += 1;
+      this.#restarts.failed();
       services.log('error', `${label}: an instance does not start again: ${thrownText(error)}`);
-      await this.#endThread();
+      await this.#slot.end();
       this.#scheduleStart();
     }
-  }
-
-  async #endThread(): Promise<void> {
-    const thread = this.#thread;
-    this.#thread = undefined;
-    await this.#end(thread);
-  }
-
-  /** Resolves when `thread`, and every one before it, has ended. */
-  async #end(thread: InstanceThread | undefined): Promise<void> {
-    const former = this.#ended;
-    this.#ended = Promise.all([former, thread?.destroy()]).then(() => undefined);
-    await this.#ended;
   }
 
   #lost(reason: string): InferenceServerError {

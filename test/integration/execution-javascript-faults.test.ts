@@ -1,5 +1,10 @@
+import { copyFile, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
+import { failuresMax } from '../../src/execution/restart-policy.js';
 import type { ModelConfig } from '../../src/model-config/model-config.js';
+import { FakeClock } from '../support/fake-clock.js';
 import { modelConfig, modelInput, modelOutput } from '../support/model-configs.js';
 import {
   instanceGroup,
@@ -140,6 +145,36 @@ describe('a JavaScript model that brings its thread down', () => {
     const answered = await Promise.all([model.run(mode('a')), model.run(mode('bb'))]);
     expect(answered.map(([outcome]) => numbersOf(outcome, 'LENGTH'))).toEqual([[1], [2]]);
     expect((await looping)[0]?.error?.code).toBe('UNAVAILABLE');
+  });
+});
+
+describe('a model that does not load again', () => {
+  it('is tried with pauses, then given up: requests fail at once and it is not ready', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'nereid-test-'));
+    const file = join(folder, 'model.js');
+    const good = new URL('../fixtures/models/js_faults/1/model.js', import.meta.url);
+    await copyFile(good, file);
+    const clock = new FakeClock();
+    const model = await start({}, { versionDirectory: folder, clock });
+    await writeFile(file, 'throw new Error("the file is broken now");');
+
+    const [lost] = await model.run(mode('exit'));
+    expect(lost?.error?.message).toContain('exit code 3');
+    const failures = () => model.logs.filter((line) => line.includes('does not start again'));
+    for (let failure = 1; failure <= failuresMax + 1; failure += 1) {
+      await expect.poll(failures, { timeout: 10_000 }).toHaveLength(failure);
+      if (failure > failuresMax) break;
+      expect(model.pool.idleInstances).toBe(0);
+      await expect.poll(() => clock.pendingTimers).toBe(1);
+      clock.advance(30e9);
+    }
+    await expect.poll(() => model.pool.idleInstances).toBe(1);
+    const [refused] = await model.run(mode('next'));
+    expect(refused?.error?.code).toBe('UNAVAILABLE');
+    expect(refused?.error?.message).toContain('no instance is left: ');
+    expect(refused?.error?.message).toContain('the file is broken now');
+    expect(await model.pool.isReady()).toBe(false);
+    await rm(folder, { recursive: true });
   });
 });
 

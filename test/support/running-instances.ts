@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { systemClock } from '../../src/clock.js';
+import { type Clock, systemClock } from '../../src/clock.js';
 import { InferenceServerError } from '../../src/errors.js';
 import { InstancePool } from '../../src/execution/instance-pool.js';
 import type { MetricUpdate } from '../../src/execution/messages.js';
@@ -47,6 +47,7 @@ export interface Outcome {
 export interface ModelOptions extends Partial<InstancePoolOptions> {
   readonly folder?: string;
   readonly services?: Partial<HostServices>;
+  readonly clock?: Clock;
 }
 
 export function instanceGroup(count: number, changes = {}): ModelConfig['instance_group'][number] {
@@ -89,7 +90,7 @@ export class RunningModels {
         ...options,
       },
       services,
-      systemClock,
+      options.clock ?? systemClock,
     );
     this.#pools.push(pool);
     return pool;
