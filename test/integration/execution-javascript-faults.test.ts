@@ -155,7 +155,7 @@ describe('a model that does not load again', () => {
     const good = new URL('../fixtures/models/js_faults/1/model.js', import.meta.url);
     await copyFile(good, file);
     const clock = new FakeClock();
-    const model = await start({}, { versionDirectory: folder, clock });
+    const model = await start({}, { versionDirectory: folder, clock, startTimeoutMs: 0 });
     await writeFile(file, 'throw new Error("the file is broken now");');
 
     const [lost] = await model.run(mode('exit'));
