@@ -116,6 +116,7 @@ export async function composeModels(
       clock,
       logger,
       recorderOptions: { isSummarized: options.metrics.families.isSummaryLatencies },
+      areFirstResponsesMeasured: options.metrics.families.isHistogramLatencies,
       labelsOf: (name) => core.servedModel(name, '').labels,
       hostServices: (name) =>
         new ModelServices(name, calls, core, logger, environment.customMetrics),

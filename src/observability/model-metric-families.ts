@@ -6,6 +6,7 @@ import {
   type Sample,
   toHistogramSeries,
 } from './exposition.js';
+import { type FirstResponses, firstResponseFamily } from './first-responses.js';
 import type { ModelStatistics } from './statistics.js';
 import type { ModelStatisticsRecorder, SummarizedPhase } from './statistics-recorder.js';
 
@@ -14,6 +15,8 @@ export interface MeteredModel {
   /** `model`, `version`, `namespace` where on, and `_KEY` for each metric tag. */
   readonly labels: Labels;
   readonly recorder: ModelStatisticsRecorder;
+  /** Of a decoupled model where they are measured. */
+  readonly firstResponses: FirstResponses | undefined;
   /** Accepted and not yet executing. */
   readonly pendingRequests: number;
   /** Seconds that the load took. */
@@ -26,7 +29,6 @@ export interface MeteredModel {
 export interface ModelMetricOptions {
   readonly isCounterLatencies: boolean;
   readonly isSummaryLatencies: boolean;
-  readonly isHistogramLatencies: boolean;
   readonly summaryQuantiles: readonly (readonly [quantile: number, error: number])[];
 }
 
@@ -226,6 +228,12 @@ export function formatModelDistributions(
       'Time that successful inference requests waited in the queue',
       'histogram',
       models.map(({ labels, recorder }) => toHistogramSeries(labels, recorder.queueDurations)),
+    ),
+    formatComposite(
+      firstResponseFamily,
+      'Duration from request to first response in milliseconds',
+      'histogram',
+      models.flatMap(({ labels, firstResponses }) => firstResponses?.series(labels) ?? []),
     ),
   ].join('');
   return options.isSummaryLatencies ? histograms + formatSummaries(models, options) : histograms;

@@ -14,6 +14,7 @@ import {
 import type { Tracer } from '../observability/tracer.js';
 import type { PendingRequest } from '../scheduling/pending-request.js';
 import type { RateLimiter } from '../scheduling/rate-limiter.js';
+import { FirstResponseTiming } from './first-response-timing.js';
 import type { LoadSlots } from './load-slots.js';
 import { Model } from './model.js';
 import type { VersionLoader } from './model-control.js';
@@ -45,6 +46,8 @@ export interface ModelLoaderParts {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly recorderOptions: RecorderOptions;
+  /** `--metrics-config=histogram_latencies=true`. */
+  readonly areFirstResponsesMeasured: boolean;
   /** Labels of a served model's outputs. */
   labelsOf(modelName: string): ReadonlyMap<string, readonly string[]>;
   hostServices(modelName: string): HostServices;
@@ -133,6 +136,7 @@ export class ModelLoader implements VersionLoader {
     let releasePlaces = () => {};
     try {
       const model = { name: revision.name, version, config };
+      const isDecoupled = config.model_transaction_policy?.decoupled ?? false;
       const validate = createRequestValidator(config);
       await runWarmup(config, version, modelDirectory, validate, pool, clock);
       const { executors, isFixed, release } = createExecutors(
@@ -146,7 +150,7 @@ export class ModelLoader implements VersionLoader {
       return new Model({
         ...model,
         labels: await readLabels(config, modelDirectory),
-        isDecoupled: config.model_transaction_policy?.decoupled ?? false,
+        isDecoupled,
         validate,
         scheduler: this.#parts.schedulers.forModel(
           {
@@ -162,6 +166,7 @@ export class ModelLoader implements VersionLoader {
         instances: pool,
         hasFixedInstances: isFixed,
         recorder,
+        firstResponses: this.#firstResponses(config, isDecoupled),
         tracer: this.#parts.tracer,
         clock,
         release: () => {
@@ -218,6 +223,7 @@ export class ModelLoader implements VersionLoader {
       instances: undefined,
       hasFixedInstances: false,
       recorder,
+      firstResponses: this.#firstResponses(config, plan.isDecoupled),
       tracer: this.#parts.tracer,
       clock,
       release,
@@ -238,6 +244,13 @@ export class ModelLoader implements VersionLoader {
       }
     }
     return labels;
+  }
+
+  #firstResponses(config: ModelConfig, isDecoupled: boolean): FirstResponseTiming | undefined {
+    const { clock, areFirstResponsesMeasured } = this.#parts;
+    return isDecoupled && areFirstResponsesMeasured
+      ? new FirstResponseTiming(config, clock)
+      : undefined;
   }
 
   #newRecorder(name: string, version: string): ModelStatisticsRecorder {

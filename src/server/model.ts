@@ -15,6 +15,7 @@ import type { ModelStatisticsRecorder } from '../observability/statistics-record
 import type { Tracer } from '../observability/tracer.js';
 import { PendingRequest } from '../scheduling/pending-request.js';
 import type { Scheduler } from '../scheduling/scheduler.js';
+import type { FirstResponseTiming } from './first-response-timing.js';
 import type { ServedModel } from './inference-server.js';
 import type { LoadedVersion } from './model-entry.js';
 import type { RequestValidator } from './request-validation.js';
@@ -41,6 +42,8 @@ export interface ModelParts {
   /** Its scheduler is tied to the instances that it started with: other ones need a new load. */
   readonly hasFixedInstances: boolean;
   readonly recorder: ModelStatisticsRecorder;
+  /** Of a decoupled model where `histogram_latencies` is on; else undefined. */
+  readonly firstResponses: FirstResponseTiming | undefined;
   readonly tracer: Tracer;
   readonly clock: Clock;
   /** Its answers come from the response cache where they can. */
@@ -80,10 +83,11 @@ export class Model implements LoadedVersion {
     return this.#served;
   }
 
-  /** Never throws: what is wrong with the request goes to `handler.fail`. */
-  infer(request: InferenceRequest, handler: ResponseHandler): InferenceHandle {
+  /** Never throws: what is wrong with the request goes to `client.fail`. */
+  infer(request: InferenceRequest, client: ResponseHandler): InferenceHandle {
     const timing = startTiming(this.#parts.clock.nowNs());
-    const { tracer } = this.#parts;
+    const { tracer, firstResponses } = this.#parts;
+    const handler = firstResponses?.measure(client, timing.requestStartNs) ?? client;
     let pending: PendingRequest;
     try {
       const { rows, modelInputs } = this.#parts.validate(request);
@@ -126,11 +130,13 @@ export class Model implements LoadedVersion {
 
   /** What metrics read of this version. */
   metered(): MeteredModel {
-    const { name, version, recorder, scheduler, loadSecs, isCached, config } = this.#parts;
+    const { name, version, recorder, scheduler, loadSecs, isCached, config, firstResponses } =
+      this.#parts;
     const tags = Object.entries(config.metric_tags).map(([key, value]) => [`_${key}`, value]);
     return {
       labels: { model: name, version, ...Object.fromEntries(tags) },
       recorder,
+      firstResponses: firstResponses?.responses,
       pendingRequests: scheduler.queuedRequests,
       loadSecs,
       isCached,

@@ -10,7 +10,6 @@ import { FakeClock } from '../support/fake-clock.js';
 const options = {
   isCounterLatencies: true,
   isSummaryLatencies: false,
-  isHistogramLatencies: false,
   summaryQuantiles: [
     [0.5, 0.05],
     [0.9, 0.01],
@@ -31,6 +30,7 @@ function createModel(overrides: Partial<MeteredModel> = {}): MeteredModel {
   return {
     labels: { model: 'add_sub', version: '1' },
     recorder: new ModelStatisticsRecorder('add_sub', '1', new FakeClock(), { isSummarized: true }),
+    firstResponses: undefined,
     pendingRequests: 0,
     loadSecs: 0.25,
     isCached: false,
