@@ -21,11 +21,13 @@ import type {
 import { RaggedBatch } from '../src/execution/ragged-batch.js';
 import {
   checkTensorBytes,
+  largeBytesMin,
   packMerged,
   packTensorLists,
   packTensors,
   splitRows,
   unpackTensors,
+  wholeBuffer,
 } from '../src/execution/tensor-transfer.js';
 import type { Tensor } from '../src/inference/tensor.js';
 import { HostChannel } from './host-channel.js';
@@ -177,9 +179,16 @@ export class InstanceHost implements ResponseSink {
       const stamps = [startNs, inputEndNs, outputStartNs, nowNs()] as const;
       return { type: 'executed-requests', buffer, results, stamps };
     }
-    const { buffer, tensors } = packTensors(outputs);
-    const stamps = [startNs, inputEndNs, outputStartNs, nowNs()] as const;
-    return { type: 'executed-merged', buffer, outputs: tensors, stamps };
+    const whole = instance.sharesNoMemory ? wholeBuffer(outputs) : undefined;
+    const { buffer, tensors } = whole ?? packTensors(outputs);
+    const isRecyclable = instance.sharesNoMemory && task.buffer.byteLength >= largeBytesMin;
+    return {
+      type: 'executed-merged',
+      buffer,
+      recycled: isRecyclable ? task.buffer : undefined,
+      outputs: tensors,
+      stamps: [startNs, inputEndNs, outputStartNs, nowNs()],
+    };
   }
 
   /**

@@ -45,6 +45,11 @@ interface LoadedInstance {
 export interface MergedModelInstance extends LoadedInstance {
   readonly batchForm: Extract<BatchForm, 'merged'>;
   /**
+   * True where outputs are memory of their own and inputs are not kept: then buffers are handed on
+   * and used again instead of being copied.
+   */
+  readonly sharesNoMemory: boolean;
+  /**
    * `inputs` are `[rows, ...dims]` (or `dims` for a model without batching), always raw, views of a
    * buffer that the instance may keep until it returns. `requestedOutputs` empty is all.
    * Outputs are raw and may view memory that the instance reuses for its next execution.

@@ -144,6 +144,8 @@ export type InstanceReply =
   | {
       readonly type: 'executed-merged';
       readonly buffer: ArrayBuffer;
+      /** The task's own buffer, where it is large and can be filled again. */
+      readonly recycled: ArrayBuffer | undefined;
       readonly outputs: readonly TensorMessage[];
       readonly stamps: ComputeStamps;
     }

@@ -17,10 +17,10 @@ import type { TensorMessage } from './messages.js';
 const alignment = 64;
 
 /**
- * From this size on a buffer is not zeroed when it is made. Below, Node's own small-buffer path
- * costs more than zeroing does.
+ * From this size on buffers are worth care: they are moved and not cloned, not zeroed when they are
+ * made, and used again, because a new one costs a page fault for every 4 KiB.
  */
-const unzeroedBytesMin = 65_536;
+export const largeBytesMin = 65_536;
 
 export interface PackedTensors {
   readonly buffer: ArrayBuffer;
@@ -32,19 +32,42 @@ export interface PackedTensorLists {
   readonly lists: readonly (readonly TensorMessage[])[];
 }
 
-/** Copies `tensors` into one new buffer. */
-export function packTensors(tensors: readonly Tensor[]): PackedTensors {
-  const { buffer, lists } = packTensorLists([tensors]);
+/** Gives a buffer of at least so many bytes that may be moved to another thread. */
+export type AllocateBuffer = (byteLength: number) => ArrayBuffer;
+
+/** Copies `tensors` into one buffer. */
+export function packTensors(
+  tensors: readonly Tensor[],
+  allocate: AllocateBuffer = newBuffer,
+): PackedTensors {
+  const { buffer, lists } = packTensorLists([tensors], allocate);
   return { buffer, tensors: lists[0] ?? [] };
 }
 
-/** Copies the tensors of several requests or responses into one new buffer. */
-export function packTensorLists(lists: readonly (readonly Tensor[])[]): PackedTensorLists {
+/**
+ * The buffer of an only tensor as a message of its own, where it is large and all the buffer there
+ * is: then it can be moved as it lies. Undefined otherwise.
+ */
+export function wholeBuffer(tensors: readonly Tensor[]): PackedTensors | undefined {
+  const [tensor] = tensors;
+  if (tensors.length !== 1 || tensor === undefined) return undefined;
+  const { name, datatype, shape, encoding, bytes } = tensor;
+  const { buffer, byteLength } = bytes;
+  if (byteLength < largeBytesMin || byteLength !== buffer.byteLength) return undefined;
+  if (!(buffer instanceof ArrayBuffer)) return undefined;
+  return { buffer, tensors: [{ name, datatype, shape, encoding, byteOffset: 0, byteLength }] };
+}
+
+/** Copies the tensors of several requests or responses into one buffer. */
+export function packTensorLists(
+  lists: readonly (readonly Tensor[])[],
+  allocate: AllocateBuffer = newBuffer,
+): PackedTensorLists {
   let end = 0;
   for (const list of lists) {
     for (const tensor of list) end = aligned(end) + tensor.bytes.byteLength;
   }
-  const buffer = newBuffer(end);
+  const buffer = allocate(end);
   const target = new Uint8Array(buffer);
   let position = 0;
   const packed = lists.map((list) =>
@@ -68,12 +91,15 @@ export function packTensorLists(lists: readonly (readonly Tensor[])[]): PackedTe
 
 /**
  * Joins the raw inputs of several requests along their first dimension, in the order of the
- * requests, into one new buffer. Every request has the same inputs (in any order) with the same
+ * requests, into one buffer. Every request has the same inputs (in any order) with the same
  * dimensions behind the first; a single request's tensors keep their shape as it is.
  */
-export function packMerged(requests: readonly (readonly Tensor[])[]): PackedTensors {
+export function packMerged(
+  requests: readonly (readonly Tensor[])[],
+  allocate: AllocateBuffer = newBuffer,
+): PackedTensors {
   const first = requests[0] ?? [];
-  if (requests.length <= 1) return packTensors(first);
+  if (requests.length <= 1) return packTensors(first, allocate);
   const starts: number[] = [];
   let end = 0;
   for (let index = 0; index < first.length; index += 1) {
@@ -81,7 +107,7 @@ export function packMerged(requests: readonly (readonly Tensor[])[]): PackedTens
     starts.push(end);
     for (const request of requests) end += tensorAt(request, index, first).bytes.byteLength;
   }
-  const buffer = newBuffer(end);
+  const buffer = allocate(end);
   const target = new Uint8Array(buffer);
   const tensors = first.map((model, index): TensorMessage => {
     const byteOffset = starts[index] ?? 0;
@@ -190,7 +216,7 @@ export function checkTensorBytes(tensor: Tensor, modelLabel: string): void {
 
 /** A new buffer of `byteLength` bytes that the caller may move to another thread. */
 export function newBuffer(byteLength: number): ArrayBuffer {
-  if (byteLength < unzeroedBytesMin) return new ArrayBuffer(byteLength);
+  if (byteLength < largeBytesMin) return new ArrayBuffer(byteLength);
   const { buffer } = Buffer.allocUnsafeSlow(byteLength);
   // Node never backs an unpooled buffer with shared memory; the check is for the type.
   return buffer instanceof ArrayBuffer ? buffer : new ArrayBuffer(byteLength);

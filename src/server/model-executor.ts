@@ -10,6 +10,7 @@ import type {
 } from '../execution/messages.js';
 import type { ExecuteReply, ExecuteTask, ModelInstances } from '../execution/model-instances.js';
 import { RaggedBatch } from '../execution/ragged-batch.js';
+import { RecycledBuffers } from '../execution/recycled-buffers.js';
 import {
   packMerged,
   packTensorLists,
@@ -44,6 +45,7 @@ export class ModelExecutor implements BatchExecutor {
   /** A sequence's next request must not start before its former one has given its state back. */
   readonly #settlesFirst: boolean;
   readonly #form: OutputForm;
+  readonly #buffers = new RecycledBuffers();
   #lastExecutionId = 0;
   #onIdle: () => void = () => {};
 
@@ -97,7 +99,10 @@ export class ModelExecutor implements BatchExecutor {
 
   #toTask(executionId: number, batch: readonly PendingRequest[]): ExecuteTask {
     if (this.#instances.batchForm === 'merged' && !this.#isRagged && !batch.some(hasTextInput)) {
-      const { buffer, tensors } = packMerged(batch.map((pending) => pending.modelInputs));
+      const { buffer, tensors } = packMerged(
+        batch.map((pending) => pending.modelInputs),
+        this.#buffers.take,
+      );
       return {
         type: 'execute-merged',
         executionId,
@@ -156,6 +161,7 @@ export class ModelExecutor implements BatchExecutor {
     if (!this.#settlesFirst && this.#instances.idleInstances > 0) this.#onIdle();
     switch (reply.type) {
       case 'executed-merged':
+        if (reply.recycled !== undefined) this.#buffers.give(reply.recycled);
         this.#finishMerged(batch, reply);
         return;
       case 'executed-requests':

@@ -373,6 +373,30 @@ describe('many threads at once', () => {
     );
   });
 
+  it('large batches keep their numbers while their buffers are used again', async () => {
+    const model = await start('onnx_optional_bias', {
+      max_batch_size: 100_000,
+      input: [modelInput('X', 'TYPE_FP32', [4])],
+      output: [modelOutput('Y', 'TYPE_FP32', [4])],
+      instance_group: [instanceGroup(2)],
+    });
+    const request = (index: number) => {
+      const rows = 8000 + 100 * (index % 7);
+      const values = Array.from({ length: 4 * rows }, (_, at) => index + (at % 3));
+      return { rows, inputs: [fp32('X', [rows, 4], values)] };
+    };
+    const outcomes = await Promise.all(
+      Array.from({ length: 40 }, (_, index) => model.run(request(index), request(index + 100))),
+    );
+    for (const [index, pair] of outcomes.entries()) {
+      for (const [at, outcome] of pair.entries()) {
+        const [first] = request(index + 100 * at).inputs;
+        const sent = new Float32Array(first?.bytes.slice().buffer ?? new ArrayBuffer(0));
+        expect(numbersOf(outcome, 'Y')).toEqual([...sent.map((value) => value + 10)]);
+      }
+    }
+  });
+
   it('50 loads and unloads end all their threads', async () => {
     for (let cycle = 0; cycle < 50; cycle += 1) {
       const model = await start('onnx_add_sub');

@@ -87,7 +87,7 @@ function uint8(name: string, shape: readonly number[], values: readonly number[]
 
 function merged(...outputs: readonly Tensor[]): ExecuteReply {
   const { buffer, tensors } = packTensors(outputs);
-  return { type: 'executed-merged', buffer, outputs: tensors, stamps };
+  return { type: 'executed-merged', buffer, recycled: undefined, outputs: tensors, stamps };
 }
 
 function answers(

@@ -16,6 +16,8 @@ import type { BatchFunction, ReceivedTensor } from './model-contract.js';
 /** A JavaScript model that is one function from the batch's inputs to its outputs. */
 export class BatchFunctionInstance implements MergedModelInstance {
   readonly batchForm = 'merged';
+  /** An author may give an input back as an output, or keep it. */
+  readonly sharesNoMemory = false;
   readonly #compute: BatchFunction;
   readonly #instanceName: string;
   readonly #rules: OutputRules;

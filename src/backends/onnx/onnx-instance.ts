@@ -10,6 +10,8 @@ import { fromRuntimeTensor, toRuntimeTensor } from './onnx-tensors.js';
 /** One session. The runtime computes in this thread; it never gives way to other work meanwhile. */
 export class OnnxInstance implements MergedModelInstance {
   readonly batchForm = 'merged';
+  /** The runtime's binding copies each output into a new array. */
+  readonly sharesNoMemory = true;
   readonly #session: InferenceSession;
   readonly #modelName: string;
   /** Outputs to fetch where nobody names any: those of the configuration. */
