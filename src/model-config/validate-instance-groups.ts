@@ -2,13 +2,26 @@ import { invalidArg } from '../errors.js';
 import { tensorrtPlatform } from './backend-table.js';
 import type { ModelConfig, ModelInstanceGroup } from './model-config.js';
 
+/**
+ * Instances of one model, over all its groups. Each is a thread with an engine of its own, some ten
+ * megabytes at least: a count beyond this is a slip, or meant to exhaust the machine.
+ */
+const instancesMax = 1024;
+
 /** Checks instance groups; part of `validateModelConfig`, with the reference server's texts. */
 export function validateInstanceGroups(config: ModelConfig): void {
   if (config.ensemble_scheduling !== undefined) return;
   if (config.instance_group.length === 0) {
     throw invalidArg(`must specify one or more 'instance group's for ${config.name}`);
   }
+  let instances = 0;
   for (const group of config.instance_group) {
+    instances += group.count;
+    if (instances > instancesMax) {
+      throw invalidArg(
+        `instance groups of model ${config.name} ask for more than ${instancesMax} instances`,
+      );
+    }
     const problem = instanceGroupProblem(group, config);
     if (problem !== undefined) {
       throw invalidArg(`instance group ${group.name} of model ${config.name} ${problem}`);

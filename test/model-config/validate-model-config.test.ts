@@ -341,6 +341,14 @@ describe('validateModelConfig', () => {
       'instance group m_0 of model m has kind KIND_MODEL but specifies one or more GPUs',
     ],
     [
+      'instance_group { count: 1025 kind: KIND_CPU }',
+      'instance groups of model m ask for more than 1024 instances',
+    ],
+    [
+      'instance_group { count: 1000 kind: KIND_CPU } instance_group { count: 25 kind: KIND_CPU }',
+      'instance groups of model m ask for more than 1024 instances',
+    ],
+    [
       'instance_group { profile: "1" }',
       'instance group m_0 of model m and platform specifies profile field which is only supported for TensorRT models',
     ],
