@@ -9,7 +9,8 @@ import type { ModelParameters } from './model-contract.js';
 
 /** Parameters as a model sees them: integers that a number holds exactly are numbers. */
 export function toModelParameters(parameters: Parameters): ModelParameters {
-  const result: Record<string, ParameterValue> = {};
+  // Without a prototype, a parameter may have any name: `__proto__` would vanish in `{}`.
+  const result: Record<string, ParameterValue> = Object.create(null);
   for (const [name, value] of parameters) {
     const isExact =
       typeof value === 'bigint' &&
