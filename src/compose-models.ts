@@ -17,6 +17,7 @@ import { ModelControl } from './server/model-control.js';
 import { ModelLoader } from './server/model-loader.js';
 import { ModelRegistry } from './server/model-registry.js';
 import { ModelServices } from './server/model-services.js';
+import { type LoadedModels, OnDemandModels } from './server/on-demand-models.js';
 import { RepositorySet } from './server/repository-set.js';
 import { RevisionReader } from './server/revision-reader.js';
 import { SchedulerFactory } from './server/scheduler-factory.js';
@@ -26,6 +27,8 @@ import { ServerCore } from './server/server-core.js';
 export interface ComposedModels {
   readonly core: ServerCore;
   readonly control: ModelControl;
+  /** In mode `on-demand` only. */
+  readonly onDemand: OnDemandModels | undefined;
   readonly registry: ModelRegistry;
   readonly repositories: RepositorySet;
   /** `--cache-config`'s; undefined where the server has none. */
@@ -125,16 +128,39 @@ export async function composeModels(
   );
   const calls = new CallGraph((name, version) => core.instancesOf(name, version));
   const control = new ModelControl(registry, repositories, reader, loader, logger);
+  const { controlMode } = options.repository;
+  const onDemand =
+    controlMode === 'on-demand'
+      ? new OnDemandModels(
+          control,
+          registryView(registry),
+          options.repository.residency,
+          clock,
+          logger,
+        )
+      : undefined;
   const core: ServerCore = new ServerCore(registry, control, {
     metadata: { name: options.id, version: environment.serverVersion, extensions },
-    controlMode: options.repository.controlMode,
-    isReadinessStrict: options.lifetime.isStrictReadiness,
+    controlMode,
+    // A model that somebody asked for and that does not load must not stop all others.
+    isReadinessStrict: options.lifetime.isStrictReadiness && controlMode !== 'on-demand',
     admission: new Admission({
       requestsMax: options.limits.inflightRequestsMax,
       bytesMax: options.limits.inflightBytesMax,
     }),
+    onDemand,
   });
-  return { core, control, registry, repositories, cache };
+  return { onDemand, core, control, registry, repositories, cache };
+}
+
+function registryView(registry: ModelRegistry): LoadedModels {
+  return {
+    served: (name, version) => registry.resolve(name, version).served,
+    bytesOf: (name) => {
+      const versions = registry.record(name)?.entry.readyVersions() ?? [];
+      return versions.reduce((sum, { memoryBytes }) => sum + memoryBytes, 0);
+    },
+  };
 }
 
 async function openCache(

@@ -203,7 +203,11 @@ export class ComposedServer {
 
   async #loadAtStart(): Promise<void> {
     const { controlMode, startupModels } = this.#options.repository;
-    const { control, repositories } = this.#parts.models;
+    const { control, onDemand, repositories } = this.#parts.models;
+    if (onDemand !== undefined) {
+      await onDemand.open();
+      return;
+    }
     if (controlMode !== 'explicit' || startupModels.includes('*')) {
       await control.loadAll();
       return;

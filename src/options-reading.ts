@@ -102,6 +102,13 @@ function readRepositoryOptions(given: GivenOptions): RepositoryOptions {
     controlMode !== 'poll',
     "Error: Use of '--repository-poll-secs' requires setting '--model-control-mode=poll' as well.",
   );
+  for (const row of [repository.maxLoadedModels, repository.modelMemoryBudget]) {
+    given.refuse(
+      row,
+      controlMode !== 'on-demand',
+      `Error: Use of '--${row.name}' requires setting '--model-control-mode=on-demand' as well.`,
+    );
+  }
   const startupModels = [...new Set(given.read(repository.loadModel))];
   if (startupModels.includes('*') && startupModels.length > 1) {
     given.problems.push(
@@ -114,6 +121,10 @@ function readRepositoryOptions(given: GivenOptions): RepositoryOptions {
     controlMode,
     pollSecs: given.read(repository.pollSecs),
     startupModels,
+    residency: {
+      modelsMax: given.read(repository.maxLoadedModels),
+      bytesMax: given.read(repository.modelMemoryBudget),
+    },
     configName: given.read(repository.modelConfigName),
     isAutoCompleteDisabled: readAutoCompleteDisabled(given),
     loadsMax: given.read(repository.loadThreadCount),

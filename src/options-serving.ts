@@ -69,7 +69,7 @@ export const log = {
   file: textOption('log-file', '', 'File that log lines are appended to instead of the console.'),
 } as const;
 
-export type ModelControlMode = 'none' | 'poll' | 'explicit';
+export type ModelControlMode = 'none' | 'poll' | 'explicit' | 'on-demand';
 
 export const repository = {
   modelStore: listOption('model-store', '<string>', 'Same as --model-repository.', (text) => text),
@@ -100,9 +100,9 @@ export const repository = {
   ),
   controlMode: choiceOption<ModelControlMode>(
     'model-control-mode',
-    ['none', 'poll', 'explicit'],
+    ['none', 'poll', 'explicit', 'on-demand'],
     'none',
-    '"none" loads all models at start and changes nothing afterwards. "poll" follows changes of the repositories. "explicit" loads and unloads on request.',
+    '"none" loads all models at start and changes nothing afterwards. "poll" follows changes of the repositories. "explicit" loads and unloads on request. "on-demand" loads a model at its first inference request, which waits for it.',
     () => 'invalid argument for --model-control-mode',
   ),
   pollSecs: integerOption(
@@ -117,6 +117,20 @@ export const repository = {
     '<string>',
     'Model to load at start; may be given several times; * alone loads all. Only with --model-control-mode=explicit.',
     (text) => text,
+  ),
+  maxLoadedModels: integerOption(
+    'max-loaded-models',
+    0,
+    0,
+    integerMax,
+    'Models in memory at once; the least recently used idle one is unloaded for another. 0 is no limit. Only with --model-control-mode=on-demand.',
+  ),
+  modelMemoryBudget: integerOption(
+    'model-memory-budget',
+    0,
+    0,
+    Number.MAX_SAFE_INTEGER,
+    'Bytes that the models in memory may take together. Estimated: for each instance the size of the files of its version and 32 MiB. 0 is no limit. Only with --model-control-mode=on-demand.',
   ),
   modelConfigName: customOption(
     'model-config-name',

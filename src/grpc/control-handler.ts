@@ -38,14 +38,16 @@ export class ControlHandler {
     return encodeMessage('inference.ServerMetadataResponse', this.#server.serverMetadata());
   }
 
-  modelMetadata(message: Uint8Array): Uint8Array {
+  async modelMetadata(message: Uint8Array): Promise<Uint8Array> {
     const { name, version } = readModelVersionRequest(message);
+    await this.#server.whenServed(name);
     const metadata = this.#server.modelMetadata(name, version);
     return encodeMessage('inference.ModelMetadataResponse', metadata);
   }
 
-  modelConfig(message: Uint8Array): Uint8Array {
+  async modelConfig(message: Uint8Array): Promise<Uint8Array> {
     const { name, version } = readModelVersionRequest(message);
+    await this.#server.whenServed(name);
     const config = modelConfigToProto(this.#server.modelConfig(name, version));
     return new ProtoWriter().bytes(10, config).finish();
   }

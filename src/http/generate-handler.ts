@@ -148,6 +148,20 @@ class GenerateCall implements BodyReceiver, ExchangeWatcher, ResponseHandler {
   }
 
   receiveBody(body: Uint8Array): void {
+    // A request cannot be read before its model's inputs are known.
+    const loading = this.#deps.server.whenServed(this.#target.modelName);
+    if (loading === undefined) {
+      this.#infer(body);
+      return;
+    }
+    loading.then(
+      () => this.#infer(body),
+      (error: unknown) => replyError(this.#exchange, jsonHeads, error, this.#deps.logger),
+    );
+  }
+
+  #infer(body: Uint8Array): void {
+    if (this.#exchange.isAborted) return;
     const { server, limits, logger } = this.#deps;
     try {
       const request = parseGenerateRequest(this.#target, body, this.#model.config, limits);

@@ -132,6 +132,21 @@ class InferCall implements BodyReceiver, ExchangeWatcher, ResponseHandler {
   }
 
   receiveBody(body: Uint8Array): void {
+    // A raw request cannot be read before its model's inputs are known.
+    const loading =
+      this.#headers.jsonByteLength === 0
+        ? this.#handler.deps.server.whenServed(this.#target.modelName)
+        : undefined;
+    if (loading === undefined) this.#receive(body);
+    else
+      loading.then(
+        () => this.#receive(body),
+        (error: unknown) => this.#fail(error),
+      );
+  }
+
+  #receive(body: Uint8Array): void {
+    if (this.#exchange.isAborted) return;
     const { contentEncoding } = this.#headers;
     if (contentEncoding === 'identity') {
       this.#infer(body);

@@ -1,4 +1,3 @@
-import type { ModelMetadata } from '../inference/model-metadata.js';
 import type { Logger } from '../observability/logger.js';
 import {
   modelConfigBody,
@@ -28,17 +27,32 @@ export class ModelHandler {
   }
 
   modelMetadata(exchange: Exchange, { modelName, modelVersion }: RouteTarget): void {
-    const metadata: ModelMetadata = this.#server.modelMetadata(modelName, modelVersion);
-    replyJson(exchange, modelMetadataBody(metadata));
+    this.#reply(exchange, modelName, () =>
+      modelMetadataBody(this.#server.modelMetadata(modelName, modelVersion)),
+    );
   }
 
   modelConfig(exchange: Exchange, { modelName, modelVersion }: RouteTarget): void {
-    replyJson(exchange, modelConfigBody(this.#server.modelConfig(modelName, modelVersion)));
+    this.#reply(exchange, modelName, () =>
+      modelConfigBody(this.#server.modelConfig(modelName, modelVersion)),
+    );
   }
 
   statistics(exchange: Exchange, { modelName, modelVersion }: RouteTarget): void {
     const statistics = this.#server.statistics(modelName, modelVersion);
     replyJson(exchange, this.#statisticsWriter.body(statistics));
+  }
+
+  /** Once the model is there: in mode on-demand it may have to be loaded. */
+  #reply(exchange: Exchange, modelName: string, bodyOf: () => Uint8Array): void {
+    const loading = this.#server.whenServed(modelName);
+    if (loading === undefined) {
+      replyJson(exchange, bodyOf());
+      return;
+    }
+    loading
+      .then(() => replyJson(exchange, bodyOf()))
+      .catch((thrown: unknown) => replyError(exchange, jsonHeads, thrown, this.#logger));
   }
 
   /** Names of all models that have a READY version, as KServe's own servers list them. */

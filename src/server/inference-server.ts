@@ -31,6 +31,12 @@ export interface InferenceServer {
   /** The READY model that a request would run on; NOT_FOUND or UNAVAILABLE where there is none. */
   servedModel(name: string, version: string): ServedModel;
   /**
+   * Resolves when a model that loads on demand is in memory, and rejects when it cannot be;
+   * undefined where there is nothing to wait for. Until then {@link servedModel} tells only what its
+   * files say. {@link infer} waits by itself.
+   */
+  whenServed(name: string): Promise<void> | undefined;
+  /**
    * Checks and queues a request. Everything that goes wrong arrives at `handler.fail`; this never
    * throws. The request's buffers belong to the server until the handler's end.
    */

@@ -82,6 +82,15 @@ export class ModelControl {
     }
   }
 
+  /** All models that the repositories hold and that can be read, after a new look. Loads nothing. */
+  async catalogue(): Promise<ReadonlyMap<string, ModelRevision>> {
+    return this.#readAll(await this.#repositories.scan());
+  }
+
+  servedRevision(name: string): ModelRevision | undefined {
+    return this.#registry.record(name)?.served;
+  }
+
   /** A load call, or one name of `--load-model`. Rejects with the text that the client gets. */
   async load(name: string, override: LoadOverride): Promise<void> {
     checkModelName(name);

@@ -16,6 +16,7 @@ import type { PendingRequest } from '../scheduling/pending-request.js';
 import type { RateLimiter } from '../scheduling/rate-limiter.js';
 import { FirstResponseTiming } from './first-response-timing.js';
 import type { LoadSlots } from './load-slots.js';
+import { estimateMemory } from './memory-estimate.js';
 import { Model } from './model.js';
 import type { VersionLoader } from './model-control.js';
 import { createExecutors } from './model-executors.js';
@@ -138,6 +139,10 @@ export class ModelLoader implements VersionLoader {
       const model = { name: revision.name, version, config };
       const isDecoupled = config.model_transaction_policy?.decoupled ?? false;
       const validate = createRequestValidator(config);
+      const memoryBytes = await estimateMemory(
+        path.join(modelDirectory, version),
+        pool.members().length,
+      );
       await runWarmup(config, version, modelDirectory, validate, pool, clock);
       const { executors, isFixed, release } = createExecutors(
         pool,
@@ -164,6 +169,7 @@ export class ModelLoader implements VersionLoader {
         ),
         isCached: this.#parts.schedulers.isCached(config),
         instances: pool,
+        memoryBytes,
         hasFixedInstances: isFixed,
         recorder,
         firstResponses: this.#firstResponses(config, isDecoupled),
@@ -221,6 +227,7 @@ export class ModelLoader implements VersionLoader {
       ),
       isCached: schedulers.isCached(config),
       instances: undefined,
+      memoryBytes: 0,
       hasFixedInstances: false,
       recorder,
       firstResponses: this.#firstResponses(config, plan.isDecoupled),

@@ -48,6 +48,8 @@ export interface ModelParts {
   readonly clock: Clock;
   /** Its answers come from the response cache where they can. */
   readonly isCached: boolean;
+  /** Estimate of what it takes while it is loaded. */
+  readonly memoryBytes: number;
   /** Seconds that the load took. */
   readonly loadSecs: number;
   /** Frees what the load took: the local copy of a remote model. */
@@ -73,6 +75,10 @@ export class Model implements LoadedVersion {
       isDecoupled: parts.isDecoupled,
       labels: parts.labels,
     };
+  }
+
+  get memoryBytes(): number {
+    return this.#parts.memoryBytes;
   }
 
   get hasFixedInstances(): boolean {

@@ -18,8 +18,9 @@ import type { Admission } from '../scheduling/admission.js';
 import type { InferenceServer, LoadOverride, ServedModel } from './inference-server.js';
 import type { ModelControl } from './model-control.js';
 import type { ModelRegistry } from './model-registry.js';
+import type { OnDemandModels, RequestOrigin } from './on-demand-models.js';
 
-export type ModelControlMode = 'none' | 'poll' | 'explicit';
+export type ModelControlMode = 'none' | 'poll' | 'explicit' | 'on-demand';
 
 export interface ServerCoreOptions {
   readonly metadata: ServerMetadata;
@@ -27,6 +28,8 @@ export interface ServerCoreOptions {
   readonly isReadinessStrict: boolean;
   /** Bounds of requests and bytes in flight. */
   readonly admission: Admission;
+  /** In mode `on-demand` only. */
+  readonly onDemand: OnDemandModels | undefined;
 }
 
 /**
@@ -84,6 +87,7 @@ export class ServerCore implements InferenceServer {
 
   async isModelReady(name: string, version: string): Promise<boolean> {
     try {
+      if (this.#options.onDemand?.dormant(name, version) !== undefined) return true;
       return await this.#registry.resolve(name, version).isReady();
     } catch {
       // Unknown and unavailable models are not ready; that is the whole answer.
@@ -118,22 +122,29 @@ export class ServerCore implements InferenceServer {
   }
 
   async repositoryIndex(isReadyOnly: boolean): Promise<readonly RepositoryIndexEntry[]> {
-    const rows = await this.#control.index(this.#options.controlMode === 'explicit');
+    const rows = await this.#control.index(this.#takesLoadCalls);
     return isReadyOnly ? rows.filter((row) => row.state === 'READY') : rows;
   }
 
   async loadModel(name: string, override: LoadOverride): Promise<void> {
     this.#checkControl();
     await this.#control.load(name, override);
+    this.#options.onDemand?.entered(name);
   }
 
   async unloadModel(name: string, unloadDependents: boolean): Promise<void> {
     this.#checkControl();
+    this.#options.onDemand?.left(name);
     await this.#control.unload(name, unloadDependents);
   }
 
   servedModel(name: string, version: string): ServedModel {
-    return this.#registry.resolve(name, version).served;
+    const dormant = this.#options.onDemand?.dormant(name, version);
+    return dormant ?? this.#registry.resolve(name, version).served;
+  }
+
+  whenServed(name: string): Promise<void> | undefined {
+    return this.#options.onDemand?.whenServed(name);
   }
 
   infer(request: InferenceRequest, handler: ResponseHandler): InferenceHandle {
@@ -145,7 +156,7 @@ export class ServerCore implements InferenceServer {
       handler.fail(toInferenceServerError(error, 'internal error at admission'));
       return endedHandle;
     }
-    return this.inferWithin(request, {
+    return this.#run(request, 'client', {
       respond: (response) => handler.respond(response),
       complete() {
         leave();
@@ -163,6 +174,20 @@ export class ServerCore implements InferenceServer {
    * is not counted again, or a full server would wait for itself.
    */
   inferWithin(request: InferenceRequest, handler: ResponseHandler): InferenceHandle {
+    return this.#run(request, 'model', handler);
+  }
+
+  #run(
+    request: InferenceRequest,
+    origin: RequestOrigin,
+    handler: ResponseHandler,
+  ): InferenceHandle {
+    const { onDemand } = this.#options;
+    if (onDemand === undefined) return this.#inferNow(request, handler);
+    return onDemand.infer(request, handler, origin, this.#inferNow);
+  }
+
+  readonly #inferNow = (request: InferenceRequest, handler: ResponseHandler): InferenceHandle => {
     try {
       return this.#registry
         .resolve(request.modelName, request.modelVersion)
@@ -171,6 +196,11 @@ export class ServerCore implements InferenceServer {
       handler.fail(toInferenceServerError(error, 'internal error while finding the model'));
       return endedHandle;
     }
+  };
+
+  get #takesLoadCalls(): boolean {
+    const { controlMode } = this.#options;
+    return controlMode === 'explicit' || controlMode === 'on-demand';
   }
 
   /** What a call of the model can run on; undefined where it is not served. */
@@ -185,7 +215,7 @@ export class ServerCore implements InferenceServer {
 
   #checkControl(): void {
     if (this.#phase === 'stopped') throw unavailable('Server is stopping.');
-    if (this.#options.controlMode !== 'explicit') {
+    if (!this.#takesLoadCalls) {
       throw unavailable('explicit model load / unload is not allowed if polling is enabled');
     }
   }

@@ -48,6 +48,10 @@ export class FakeInferenceServer implements InferenceServer {
     return this.isReadyNow;
   }
 
+  whenServed(): undefined {
+    return undefined;
+  }
+
   isModelReady(name: string, version: string): Promise<boolean> {
     return Promise.resolve(models.has(name) && (version === '' || version === '1'));
   }
