@@ -117,6 +117,10 @@ class InstantServer implements InferenceServer {
     return this.#model;
   }
 
+  whenServed(): undefined {
+    return undefined;
+  }
+
   infer(request: InferenceRequest, handler: ResponseHandler): InferenceHandle {
     const answer = (): void => {
       handler.respond(responseTo(request));
