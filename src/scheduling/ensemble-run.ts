@@ -1,11 +1,6 @@
 import type { Clock } from '../clock.js';
 import { cancelled, InferenceServerError, invalidArg } from '../errors.js';
-import type {
-  InferenceRequest,
-  Parameters,
-  ParameterValue,
-  SequenceFlags,
-} from '../inference/infer-request.js';
+import type { InferenceRequest, SequenceFlags } from '../inference/infer-request.js';
 import type {
   InferenceHandle,
   InferenceResponse,
@@ -16,6 +11,7 @@ import type { Tensor } from '../inference/tensor.js';
 import { type EnsemblePlan, neededSteps, type PlannedStep } from './ensemble-plan.js';
 import type { PendingRequest } from './pending-request.js';
 import { requestIdPrefix } from './request-queue.js';
+import { sequenceOf, sequenceParameters } from './sequence-parameters.js';
 import type { StepLimiter } from './step-limiter.js';
 
 /** Runs one request on a member; the server's own `infer`. */
@@ -365,38 +361,4 @@ function shapeFor(
   if (isReaderBatching === writtenBatchSize > 0) return shape;
   if (isReaderBatching) return matchesDims(shape, dims) ? [1, ...shape] : shape;
   return writtenBatchSize === 1 && !matchesDims(shape, dims) ? shape.slice(1) : shape;
-}
-
-/** Flags that a response's own parameters set; undefined where it has none of them. */
-function sequenceOf(
-  parameters: Parameters,
-  requested: SequenceFlags | undefined,
-): SequenceFlags | undefined {
-  if (parameters.size === 0) return undefined;
-  const id = parameters.get('sequence_id');
-  const start = parameters.get('sequence_start');
-  const end = parameters.get('sequence_end');
-  if (id === undefined && start === undefined && end === undefined) return undefined;
-  return {
-    correlationId:
-      typeof id === 'bigint' || typeof id === 'string' ? id : (requested?.correlationId ?? 0n),
-    start: start === true,
-    end: end === true,
-  };
-}
-
-const noSequenceParameters = sequenceParameters({ correlationId: 0n, start: false, end: false });
-
-/** What the reference server adds to every response of an ensemble. */
-function sequenceParameters(sequence: SequenceFlags | undefined): Parameters {
-  if (sequence === undefined) return noSequenceParameters;
-  const { correlationId, start, end } = sequence;
-  return new Map<string, ParameterValue>([
-    [
-      'sequence_id',
-      typeof correlationId === 'bigint' ? BigInt.asIntN(64, correlationId) : correlationId,
-    ],
-    ['sequence_start', start],
-    ['sequence_end', end],
-  ]);
 }
