@@ -70,6 +70,7 @@ const environmentReaders: ReadonlySet<string> = new Set([
   'src/http/uws-transport.ts',
   // A Python process needs the environment it is looked up in.
   'src/backends/python/interpreter.ts',
+  'src/backends/python/python-process.ts',
 ]);
 
 const bannedNames = /(^|-)(utils?|helpers?|common|misc|types|manager|processor|index)$/;
