@@ -195,7 +195,7 @@ class RequestRules {
 
   #batchFault(inputs: readonly Tensor[], prefix: string): InferenceServerError | undefined {
     const { name: model, max_batch_size } = this.#config;
-    let rows = 0;
+    let rows: number | undefined;
     for (const { name, shape } of inputs) {
       const rule = this.#rules.get(name);
       if (rule === undefined) return this.#unknownInput(name);
@@ -206,14 +206,14 @@ class RequestRules {
           `${prefix}input '${name}' has no shape but model requires batch dimension for '${model}'`,
         );
       }
-      if (rows === 0) rows = batch;
-      else if (batch !== rows) {
+      rows ??= batch;
+      if (batch !== rows) {
         return invalidArg(
           `${prefix}input '${name}' batch size does not match other inputs for '${model}'`,
         );
       }
     }
-    if (rows <= max_batch_size) return undefined;
+    if (rows === undefined || rows <= max_batch_size) return undefined;
     return invalidArg(
       `${prefix}inference request batch-size must be <= ${max_batch_size} for '${model}'`,
     );

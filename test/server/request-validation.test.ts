@@ -134,6 +134,18 @@ describe('createRequestValidator', () => {
       "[request id: r1] input 'A' batch size does not match other inputs for 'm'",
     ],
     [
+      'no rows in its first input only',
+      batching,
+      [tensor('A', [0, 4]), tensor('B', [1, 1, 2])],
+      "[request id: r1] input 'A' batch size does not match other inputs for 'm'",
+    ],
+    [
+      'no rows in its second input only',
+      batching,
+      [tensor('A', [1, 4]), tensor('B', [0, 1, 2])],
+      "[request id: r1] input 'A' batch size does not match other inputs for 'm'",
+    ],
+    [
       'a batch that is too large',
       batching,
       [tensor('A', [9, 4]), tensor('B', [9, 1, 2])],
