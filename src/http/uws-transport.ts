@@ -30,9 +30,11 @@ export async function loadUws(): Promise<Uws> {
 
 /**
  * HTTP on uWebSockets.js. What the library itself decides, and `node:http` does not share: it answers
- * HTTP/1.0 with 505, does not answer a request without a Host, and closes a connection whose next
- * request comes while the answer to the one before is still being made (requests answered at once
- * may be pipelined). A proxy in front must speak HTTP/1.1.
+ * HTTP/1.0 with 505, as it does a request line that arrives in two pieces; answers a request without
+ * a Host with 400, or, where it has no header at all, closes the connection after ten seconds; takes
+ * the first of two Content-Length lines; and closes a connection whose next request comes while the
+ * answer to the one before is still being made (requests answered at once may be pipelined). A proxy
+ * in front must speak HTTP/1.1.
  */
 export async function openUwsTransport(
   uws: Uws,
