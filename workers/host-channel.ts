@@ -9,6 +9,7 @@ import type {
   LogLevel,
   MetricUpdate,
 } from '../src/execution/messages.js';
+import { SentResponses } from '../src/execution/response-window.js';
 import { packTensors, unpackTensors } from '../src/execution/tensor-transfer.js';
 
 type InferResult = Extract<InstanceCommand, { readonly type: 'infer-result' }>;
@@ -30,6 +31,7 @@ export class HostChannel implements InstanceHostApi {
   readonly #onStreamCommand: (command: StreamCommand) => void;
   readonly #calls = new Map<number, RunningCall>();
   readonly #controls = new Map<number, RunningControl>();
+  readonly #sent = new SentResponses();
   #lastCallId = 0;
   #logVerboseLevel: number;
 
@@ -45,7 +47,13 @@ export class HostChannel implements InstanceHostApi {
   }
 
   notify(notice: InstanceNotice, transfer: readonly ArrayBuffer[]): void {
+    this.#sent.add(notice);
     this.#port.postMessage(notice, [...transfer]);
+  }
+
+  /** Resolves when a stream may send its next response. */
+  untilRoom(): Promise<void> {
+    return this.#sent.untilRoom();
   }
 
   log(level: LogLevel, message: string): void {
@@ -141,6 +149,7 @@ export class HostChannel implements InstanceHostApi {
     for (const call of [...this.#calls.values()]) call.reject(error);
     for (const control of [...this.#controls.values()]) control.reject(error);
     this.#controls.clear();
+    this.#sent.release();
     this.#port.close();
   }
 
@@ -164,6 +173,9 @@ export class HostChannel implements InstanceHostApi {
       case 'pause':
       case 'resume':
         this.#onStreamCommand(command);
+        return;
+      case 'received':
+        this.#sent.received(command.bytes);
         return;
       case 'infer-result':
         this.#calls.get(command.callId)?.onResult(command);

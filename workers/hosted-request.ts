@@ -15,6 +15,8 @@ export interface ResponseSink {
     error: ErrorMessage | undefined,
     isFinal: boolean,
   ): void;
+  /** Resolves when the main thread has kept up and the next one may be sent. */
+  untilRoom(): Promise<void>;
 }
 
 /** A request as an instance sees it, and the thread's side of its stream. */
@@ -77,6 +79,7 @@ export class HostedRequest implements ExecutionRequest {
     this.#sink.sendResponse(this, response, undefined, false);
     // A model that sends in a loop must let the port be heard: a pause or a cancellation.
     await nextTurn();
+    await this.#sink.untilRoom();
     while (this.#isPaused && !this.#isCancelled) {
       await new Promise<void>((resolve) => this.#onResume.push(resolve));
     }

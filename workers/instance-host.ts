@@ -96,6 +96,10 @@ export class InstanceHost implements ResponseSink {
     );
   }
 
+  async untilRoom(): Promise<void> {
+    await this.#loaded?.channel.untilRoom();
+  }
+
   async #answer(task: InstanceTask): Promise<InstanceReply> {
     switch (task.type) {
       case 'auto-complete': {

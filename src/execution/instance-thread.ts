@@ -8,6 +8,7 @@ import {
   type NativeCallFlag,
   NativeCalls,
 } from './native-calls.js';
+import { ReceivedResponses } from './response-window.js';
 
 export interface InstanceThreadOptions {
   readonly workerFile: string;
@@ -71,8 +72,12 @@ export class InstanceThread {
     const { port1, port2 } = new MessageChannel();
     this.#port = port1;
     this.#portForThread = port2;
+    const received = new ReceivedResponses();
     port1.on('message', (notice: InstanceNotice) => {
-      if (this.#isAlive) events.onNotice(notice);
+      if (!this.#isAlive) return;
+      const bytes = received.add(notice);
+      if (bytes > 0) this.post({ type: 'received', bytes }, []);
+      events.onNotice(notice);
     });
     port1.on('close', () => {
       // A running task is rejected a little later, with a reason that tells more.

@@ -239,6 +239,8 @@ export type InstanceCommand =
       readonly executionId: number;
       readonly requestIndex: number;
     }
+  /** Responses of this many bytes have arrived (response-window.ts). */
+  | { readonly type: 'received'; readonly bytes: number }
   | {
       readonly type: 'infer-result';
       readonly callId: number;

@@ -11,13 +11,21 @@ const startTimeoutMs = 30_000;
 export class ServerProcess {
   readonly httpUrl: string;
   readonly metricsUrl: string;
+  /** Address and port for gRPC clients. */
+  readonly grpcTarget: string;
   #log = '';
   readonly #child: ChildProcess;
 
-  private constructor(child: ChildProcess, httpPort: number, metricsPort: number) {
+  private constructor(
+    child: ChildProcess,
+    httpPort: number,
+    metricsPort: number,
+    grpcPort: number,
+  ) {
     this.#child = child;
     this.httpUrl = `http://127.0.0.1:${httpPort}`;
     this.metricsUrl = `http://127.0.0.1:${metricsPort}`;
+    this.grpcTarget = `127.0.0.1:${grpcPort}`;
     for (const stream of [child.stdout, child.stderr]) {
       stream?.setEncoding('utf8').on('data', (text: string) => {
         this.#log += text;
@@ -44,7 +52,7 @@ export class ServerProcess {
       ],
       env,
     );
-    const server = new ServerProcess(child, Number(env['PORT'] ?? httpPort), metricsPort);
+    const server = new ServerProcess(child, Number(env['PORT'] ?? httpPort), metricsPort, grpcPort);
     await server.#untilReady();
     return server;
   }
