@@ -11,8 +11,11 @@ const seed = Number(process.env['FUZZ_SEED'] ?? (isFull ? Date.now() % 2 ** 31 :
 const runs = isFull ? 10_000 : 200;
 /** Every so many cases a good request must be answered. */
 const servedEvery = 20;
-/** What the answers of a long run may leave behind: caches and the heap's own room. */
-export const keptBytesMax = 80_000_000;
+/**
+ * What a run may leave behind: caches and the room that the heap takes itself. After 90,000 requests
+ * on Node's HTTP that was 86 MB, and 40 MB with 30,000 of one kind, no more than with 5000.
+ */
+export const keptBytesMax = isFull ? 130_000_000 : 80_000_000;
 
 const values = Array.from({ length: 16 }, (_item, index) => index);
 
