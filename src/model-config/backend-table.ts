@@ -111,7 +111,10 @@ function formatOf(given: FormatNames, files: readonly string[]): BackendFormat |
       (platform === '' || format.platform === platform || format.platform === ''),
   );
   if (platform !== '') {
-    const named = candidates.find((format) => format.platform === platform);
+    const named =
+      candidates.find((format) => format.platform === platform) ??
+      // A backend without platform names is itself named as a platform: `platform: "python"`.
+      candidates.find((format) => format.platform === '' && format.backend === platform);
     return named ?? (backend === '' ? undefined : candidates[0]);
   }
   if (defaultModelFilename !== '') {
