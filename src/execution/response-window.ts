@@ -12,8 +12,8 @@ export const responseWindowBytes = 2 * 1024 * 1024;
 /** Received bytes are reported in portions of this: a quarter of the window, so that it never shuts. */
 const reportedBytesMin = responseWindowBytes / 4;
 
-/** What a response without data takes, for streams of many small ones. */
-const noticeBytes = 512;
+/** What a response without data takes, for streams of many small ones: at most 1024 wait. */
+const noticeBytes = 2048;
 
 /** What a notice takes of the window. */
 export function windowBytesOf(notice: InstanceNotice): number {

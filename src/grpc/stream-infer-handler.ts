@@ -21,6 +21,9 @@ import { toCallError } from './status.js';
  */
 const unsentBytesMax = 1_048_576;
 
+/** What a message takes of that beside its bytes: many small ones are slow to get rid of, too. */
+const messageBytes = 1024;
+
 /** Requests of one stream under way; more are not read until some have ended. */
 const outstandingMax = 1024;
 
@@ -128,9 +131,10 @@ class InferStream implements StreamHandler, StreamOutput {
 
   send(message: Uint8Array): void {
     if (this.#hasEnded) return;
-    this.#unsentBytes += message.byteLength;
+    const unsentBytes = message.byteLength + messageBytes;
+    this.#unsentBytes += unsentBytes;
     this.#call.send(message, () => {
-      this.#unsentBytes -= message.byteLength;
+      this.#unsentBytes -= unsentBytes;
       if (this.isPaused && this.#unsentBytes <= unsentBytesMax / 2) this.#setPaused(false);
     });
     if (!this.isPaused && this.#unsentBytes > unsentBytesMax) this.#setPaused(true);
