@@ -190,7 +190,11 @@ const suites = [
         ['http.jsonl', 'none'],
         ['http.jsonl', 'good'],
         ['http.jsonl', 'shutdown'],
+        ['http.jsonl', 'explicit'],
+        ['http.jsonl', 'poll'],
         ['client_wire.jsonl', 'none'],
+        ['grpc.jsonl', 'none'],
+        ['grpc.jsonl', 'explicit'],
       ]
         .map(([recording, mode]) => replay(recording, mode))
         .reduce(add),
