@@ -19,10 +19,12 @@ def main(names: list[str]) -> int:
     suite = loader.loadTestsFromNames([f"clients.{name}" for name in names or found])
     result = unittest.TextTestRunner(stream=sys.stdout, verbosity=2).run(suite)
     failed = len(result.failures) + len(result.errors) + len(result.unexpectedSuccesses)
-    # A module or class that is skipped or fails as a whole is listed, but is no test that ran.
-    unsuccessful = [*result.failures, *result.errors, *result.skipped]
-    passed = result.testsRun - len(result.unexpectedSuccesses)
-    passed -= sum(isinstance(test, unittest.TestCase) for test, _ in unsuccessful)
+    # A module or class that is skipped or fails as a whole is listed, but is no test that ran; the
+    # parts of a test (subTest) are listed each.
+    listed = [*result.failures, *result.errors, *result.skipped]
+    tests = {getattr(test, "test_case", test) for test, _ in listed}
+    unsuccessful = sum(isinstance(test, unittest.TestCase) for test in tests)
+    passed = result.testsRun - unsuccessful - len(result.unexpectedSuccesses)
     print(f"\n{passed} passed, {failed} failed")
     return 0 if failed == 0 and result.testsRun > 0 else 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import os
 import random
 import shutil
@@ -13,6 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import tritonclient.grpc as grpcclient
+import tritonclient.http as httpclient
+from tritonclient.utils import InferenceServerException
 
 from .running_server import ROOT, RunningServer
 
@@ -149,3 +152,54 @@ class VoiceActivityTest(unittest.TestCase):
             listener = self.listen.Listener(self.client, 5000)
             likelihoods = [listener.hear(chunk) for chunk in chunks]
             np.testing.assert_allclose(likelihoods, expected, atol=TOLERANCE)
+
+
+class ImageEnsembleTest(unittest.TestCase):
+    """JPEG files in, decoded by a JavaScript model, classified by an ONNX model, labels out."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.example = example_module("classify", "imagenet/classify.py")
+        convert = example_module("convert", "imagenet/convert.py")
+        cls.server = RunningServer()
+        cls.addClassCleanup(cls.server.__exit__)
+        repository = cls.server.repository
+        shutil.copytree(EXAMPLES / "imagenet" / "models", repository, dirs_exist_ok=True)
+        # Where Node.js looks for what a model imports.
+        (cls.server.directory / "node_modules").symlink_to(ROOT / "node_modules")
+        convert.main(repository / "efficientnet_lite0")
+        cls.server.__enter__()
+        cls.client = httpclient.InferenceServerClient(cls.server.url)
+        cls.addClassCleanup(cls.client.close)
+
+    def picture(self, name: str) -> bytes:
+        """A picture of scikit-image, as a JPEG file."""
+        from PIL import Image
+
+        jpeg = io.BytesIO()
+        with Image.open(package_file("skimage", f"data/{name}.png")) as image:
+            image.convert("RGB").save(jpeg, "JPEG", quality=90)
+        return jpeg.getvalue()
+
+    def test_pictures_are_what_they_show(self) -> None:
+        for name, labels in (
+            ("chelsea", {"Egyptian Mau", "tiger cat", "tabby cat"}),
+            ("coffee", {"espresso"}),
+            ("motorcycle_left", {"moped"}),
+        ):
+            with self.subTest(name):
+                [classes] = self.example.classify(self.client, [self.picture(name)], 3)
+                probability, label = classes[0]
+                self.assertIn(label, labels)
+                self.assertGreater(probability, 0.3)
+                self.assertEqual(classes, sorted(classes, reverse=True))
+
+    def test_one_request_holds_several_pictures(self) -> None:
+        pictures = [self.picture("coffee"), self.picture("motorcycle_left")]
+        rows = self.example.classify(self.client, pictures, 1)
+        self.assertEqual([row[0][1] for row in rows], ["espresso", "moped"])
+
+    def test_file_that_is_no_jpeg_is_refused_and_the_next_is_not(self) -> None:
+        with self.assertRaisesRegex(InferenceServerException, "ensemble 'imagenet', not a JPEG"):
+            self.example.classify(self.client, [b"GIF89a"], 1)
+        self.test_pictures_are_what_they_show()
