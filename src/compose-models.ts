@@ -175,9 +175,13 @@ async function openCache(
     case 'redis': {
       // Loaded here, so that only servers that use it pay for it.
       const { connectRedis } = await import('./scheduling/redis-response-cache.js');
-      return connectRedis(cache, (error) => {
-        const reason = error instanceof Error ? error.message : String(error);
-        logger.warning(`response cache: ${reason}`);
+      const where = `response cache: Redis at ${cache.host}:${cache.port}`;
+      return connectRedis(cache, {
+        lost(error) {
+          const reason = error instanceof Error ? error.message : String(error);
+          logger.warning(`${where} is not to be had, everything is a miss: ${reason}`);
+        },
+        found: () => logger.info(`${where} answers again`),
       });
     }
   }

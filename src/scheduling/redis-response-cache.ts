@@ -28,55 +28,71 @@ export interface RedisStore {
   disconnect(): void;
 }
 
+/** Hears of a store that goes away and comes back: once each, however many requests meet it. */
+export interface StoreEvents {
+  lost(error: unknown): void;
+  found(): void;
+}
+
 /**
  * Answers shared by all replicas that use the same Redis; how many are kept, and which go first, is
  * up to its `maxmemory` and `maxmemory-policy`. While it is away, everything is a miss.
  */
 export class RedisResponseCache implements ResponseCache {
   readonly #store: RedisStore;
-  readonly #onTrouble: (error: unknown) => void;
+  readonly #events: StoreEvents;
+  #isAway = false;
 
-  constructor(store: RedisStore, onTrouble: (error: unknown) => void) {
+  constructor(store: RedisStore, events: StoreEvents) {
     this.#store = store;
-    this.#onTrouble = onTrouble;
+    this.#events = events;
   }
 
   async lookup(key: string): Promise<CachedResponse | undefined> {
     try {
       const block = await this.#store.getBuffer(keyPrefix + key);
+      this.#answered();
       return block === null ? undefined : decodeCachedResponse(block);
     } catch (error) {
-      this.#onTrouble(error);
+      this.failed(error);
       return undefined;
     }
   }
 
   insert(key: string, response: CachedResponse): void {
     // Nobody waits for an insertion, and a lost one costs an execution later.
-    void this.#store
-      .set(keyPrefix + key, encodeCachedResponse(response))
-      .catch((error: unknown) => this.#onTrouble(error));
+    this.#store.set(keyPrefix + key, encodeCachedResponse(response)).then(
+      () => this.#answered(),
+      (error: unknown) => this.failed(error),
+    );
+  }
+
+  /** Something did not work, a command or a connection. */
+  failed(error: unknown): void {
+    if (this.#isAway) return;
+    this.#isAway = true;
+    this.#events.lost(error);
   }
 
   async close(): Promise<void> {
     try {
       await this.#store.quit();
     } catch (error) {
-      this.#onTrouble(error);
+      this.failed(error);
     } finally {
       this.#store.disconnect();
     }
   }
+
+  #answered(): void {
+    if (!this.#isAway) return;
+    this.#isAway = false;
+    this.#events.found();
+  }
 }
 
-/**
- * Connects in the background; `onTrouble` hears of every failure, which may be many while the store
- * is away.
- */
-export function connectRedis(
-  options: RedisCacheOptions,
-  onTrouble: (error: unknown) => void,
-): RedisResponseCache {
+/** Connects in the background. */
+export function connectRedis(options: RedisCacheOptions, events: StoreEvents): RedisResponseCache {
   const { host, port, user, password, isTls } = options;
   const client = new Redis({
     host,
@@ -90,6 +106,7 @@ export function connectRedis(
     enableOfflineQueue: false,
     retryStrategy: (attempt) => Math.min(attempt * 100, reconnectDelayMsMax),
   });
-  client.on('error', onTrouble);
-  return new RedisResponseCache(client, onTrouble);
+  const cache = new RedisResponseCache(client, events);
+  client.on('error', (error: unknown) => cache.failed(error));
+  return cache;
 }

@@ -199,7 +199,7 @@ describe('cached response codec', () => {
 describe('RedisResponseCache', () => {
   function setUp() {
     const stored = new Map<string, Buffer>();
-    const troubles: unknown[] = [];
+    const events: unknown[] = [];
     const calls: string[] = [];
     let failure: Error | undefined;
     const attempt = async <Result>(name: string, act: () => Result): Promise<Result> => {
@@ -215,11 +215,14 @@ describe('RedisResponseCache', () => {
         calls.push('disconnect');
       },
     };
-    const cache = new RedisResponseCache(store, (error) => troubles.push(error));
-    const breakWith = (error: Error) => {
+    const cache = new RedisResponseCache(store, {
+      lost: (error) => events.push(error),
+      found: () => events.push('found'),
+    });
+    const breakWith = (error: Error | undefined) => {
       failure = error;
     };
-    return { cache, stored, troubles, calls, breakWith };
+    return { cache, stored, events, calls, breakWith };
   }
 
   it('keeps answers under a prefix of its own', async () => {
@@ -237,13 +240,28 @@ describe('RedisResponseCache', () => {
     expect(await cache.lookup('k')).toBeUndefined();
   });
 
-  it('turns every failure of the store into a miss, and tells of it', async () => {
-    const { cache, troubles, breakWith } = setUp();
+  it('turns every failure of the store into a miss, and tells once that it is away', async () => {
+    const { cache, events, breakWith } = setUp();
     const failure = new Error('away');
     breakWith(failure);
     cache.insert('k', rich);
     expect(await cache.lookup('k')).toBeUndefined();
-    expect(troubles).toEqual([failure, failure]);
+    cache.failed(new Error('no connection'));
+    expect(events).toEqual([failure]);
+  });
+
+  it('tells once that the store answers again, and of the next failure', async () => {
+    const { cache, events, breakWith } = setUp();
+    await cache.lookup('k');
+    const failures = [new Error('away'), new Error('away again')];
+    for (const failure of failures) {
+      breakWith(failure);
+      await cache.lookup('k');
+      breakWith(undefined);
+      await cache.lookup('k');
+      await cache.lookup('k');
+    }
+    expect(events).toEqual([failures[0], 'found', failures[1], 'found']);
   });
 
   it('says goodbye, and stops connecting even where it cannot', async () => {
