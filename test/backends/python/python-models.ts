@@ -255,17 +255,14 @@ export class PythonModels {
       instanceKind: 'KIND_CPU',
       deviceId: 0,
       defaultIntraOpThreads: 1,
-      backendConfig: { interpreter: testInterpreter(), ...changes.backendConfig },
       logVerboseLevel: 0,
       ...changes,
+      backendConfig: { interpreter: testInterpreter(), ...changes.backendConfig },
     };
     const versionFiles = await readdir(description.versionDirectory);
     const parsed = parseModelConfigText(configText, 'config.pbtxt');
     return {
-      description: {
-        ...description,
-        backendConfig: { interpreter: testInterpreter(), ...changes.backendConfig },
-      },
+      description,
       config: completeModelConfig(parsed, { modelName, versionFiles }),
     };
   }
