@@ -65,7 +65,8 @@ export interface RequestsModelInstance extends LoadedInstance {
   readonly batchForm: Extract<BatchForm, 'requests'>;
   /**
    * One result a request, in order. A rejection fails every request of the batch. A result of
-   * `streamed` says that responses come, or came, through `request.send`.
+   * `streamed` says that responses come, or came, through `request.send`. Outputs may view memory
+   * that the instance reuses for its next execution.
    */
   execute(
     requests: readonly ExecutionRequest[],

@@ -44,6 +44,9 @@ export const frameKind = {
 
 export const frameHeaderBytes = 16;
 
+/** Memory of answers up to this size is kept for the next one; it saves a page fault every 4 kB. */
+const keptBytesMax = 16 * 1024 * 1024;
+
 /**
  * Kinds are checked to be known where frames are handled; a length beyond this means that the
  * stream is out of step.
@@ -66,7 +69,8 @@ export type OnFrame = (kind: number, id: number, payload: Buffer) => void;
 
 /**
  * Cuts a byte stream into frames. A payload that came in one chunk is a view of it; one that came
- * in several is gathered in memory of its own. Throws when the stream cannot be one of frames.
+ * in several is gathered in memory of its own, which for `executed` frames is used again for the
+ * next of them. Throws when the stream cannot be one of frames.
  */
 export class FrameSplitter {
   readonly #onFrame: OnFrame;
@@ -74,6 +78,7 @@ export class FrameSplitter {
   #partial: Buffer = Buffer.alloc(0);
   #filledBytes = 0;
   #isGathering = false;
+  #kept: Buffer = Buffer.alloc(0);
 
   constructor(onFrame: OnFrame) {
     this.#onFrame = onFrame;
@@ -99,10 +104,17 @@ export class FrameSplitter {
   }
 
   #startGathering(start: Buffer, frameBytes: number): void {
-    this.#partial = Buffer.allocUnsafeSlow(frameBytes);
+    const isExecuted = start.readUInt32LE(0) === frameKind.executed;
+    this.#partial = isExecuted ? this.#keptMemory(frameBytes) : Buffer.allocUnsafeSlow(frameBytes);
     start.copy(this.#partial);
     this.#filledBytes = start.length;
     this.#isGathering = true;
+  }
+
+  #keptMemory(byteLength: number): Buffer {
+    if (byteLength > keptBytesMax) return Buffer.allocUnsafeSlow(byteLength);
+    if (byteLength > this.#kept.length) this.#kept = Buffer.allocUnsafeSlow(byteLength);
+    return this.#kept.subarray(0, byteLength);
   }
 
   /** Adds to the frame under way; what follows it is returned. */
