@@ -1,7 +1,7 @@
 /*
  * Frames between this thread and its Python process, the counterpart of
- * workers/python/nereid_host/channel.py: a header of 16 bytes (u32 kind, u32 id, u64 payload length,
- * little-endian) and a payload.
+ * workers/python/nereid_host/channel.py: a header of 16 bytes (u32 kind, u32 id, u64 payload
+ * length, little-endian) and a payload.
  *
  * Why a socket pair. Round trips measured on 2 virtual cores (frame echoed by Python, payload both
  * ways; shm is a file in /dev/shm written with pwrite and mapped by Python, announced by a frame):

@@ -82,7 +82,7 @@ async function initialize(
   config: ModelConfig,
   host: InstanceHostApi,
 ): Promise<ModelInstance> {
-  const calls = new ServerCalls(instance, config, host, process);
+  const calls = new ServerCalls(instance, host, process);
   process.onFrame = (frame, id, payload) => calls.receive(frame, id, payload);
   await loadModelFile(process, instance, config, kind);
   const answer = await withTimeLimit(
@@ -125,7 +125,7 @@ async function startProcess(
   return PythonProcess.start({
     interpreter: await findInterpreter(instance, config),
     instanceName: instance.instanceName,
-    interpreterHint: `--backend-config=${kind},interpreter=PATH or the model's parameter EXECUTION_ENV_PATH`,
+    interpreterHint: `--backend-config=${kind},interpreter=PATH or parameter EXECUTION_ENV_PATH`,
     defaultVariables: {
       // Libraries below numpy and torch would else take a thread a core for every instance.
       OMP_NUM_THREADS: String(instance.defaultIntraOpThreads),

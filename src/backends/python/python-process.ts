@@ -266,8 +266,8 @@ export class PythonProcess {
   #spawnFailure(error: Error): InferenceServerError {
     const code = 'code' in error ? ` (${String(error.code)})` : '';
     return internal(
-      `cannot start ${this.#interpreterName()}${code}: install Python 3.8 or later with numpy, or ` +
-        `name another interpreter with ${this.#options.interpreterHint}`,
+      `cannot start ${this.#interpreterName()}${code}: install Python 3.8 or later with numpy, ` +
+        `or name another interpreter with ${this.#options.interpreterHint}`,
       error,
     );
   }

@@ -1,7 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import { InferenceServerError, internal, unavailable } from '../../errors.js';
 import type { InstanceDescription, LogLevel } from '../../execution/messages.js';
-import type { ModelConfig } from '../../model-config/model-config.js';
 import type { InstanceHostApi } from '../backend.js';
 import { ByteReader } from './byte-reader.js';
 import { ByteWriter } from './byte-writer.js';
@@ -26,24 +25,15 @@ export class ServerCalls {
   readonly #instance: InstanceDescription;
   readonly #host: InstanceHostApi;
   readonly #process: PythonProcess;
-  readonly #isOnlyInstance: boolean;
   readonly #cancellations = new Map<number, AbortController>();
   /** The execution that holds the model's own thread; undefined while it is free. */
   running: RunningExecution | undefined;
   isInitializing = true;
 
-  constructor(
-    instance: InstanceDescription,
-    config: ModelConfig,
-    host: InstanceHostApi,
-    process: PythonProcess,
-  ) {
+  constructor(instance: InstanceDescription, host: InstanceHostApi, process: PythonProcess) {
     this.#instance = instance;
     this.#host = host;
     this.#process = process;
-    let instanceCount = 0;
-    for (const group of config.instance_group) instanceCount += group.count;
-    this.#isOnlyInstance = instanceCount === 1;
   }
 
   /** True where the frame was one of these. */
@@ -91,7 +81,6 @@ export class ServerCalls {
     }
     try {
       if (clientSignal?.aborted) cancel();
-      this.#refuseDeadlock(call.modelName, running);
       await this.#host.infer(
         call,
         (response) => {
@@ -108,20 +97,6 @@ export class ServerCalls {
     } finally {
       clientSignal?.removeEventListener('abort', cancel);
       this.#cancellations.delete(callId);
-    }
-  }
-
-  /** A model's only instance cannot answer itself while its `execute` waits for the answer. */
-  #refuseDeadlock(modelName: string, running: RunningExecution | undefined): void {
-    if (modelName !== this.#instance.modelName) return;
-    if (this.isInitializing) {
-      throw unavailable(`model '${modelName}' calls itself before it is initialized`);
-    }
-    if (running !== undefined && this.#isOnlyInstance) {
-      throw unavailable(
-        `model '${modelName}' calls itself, but its only instance is busy with the call: give it ` +
-          'more instances',
-      );
     }
   }
 
@@ -149,6 +124,7 @@ export class ServerCalls {
         return true;
       case 'load': {
         if (this.isInitializing && modelName === this.#instance.modelName) {
+          // The load would wait for this one, and this one for the load.
           throw unavailable(`model '${modelName}' loads itself before it is initialized`);
         }
         const files = command.files.map(

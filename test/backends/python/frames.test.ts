@@ -51,7 +51,7 @@ describe('FrameSplitter', () => {
 
   it('gives a payload of one chunk as a view of it', () => {
     const chunk = frame(frameKind.executed, 1, Uint8Array.of(1, 2, 3));
-    let seen = Buffer.alloc(0);
+    let seen: Buffer = Buffer.alloc(0);
     new FrameSplitter((_kind, _id, payload) => {
       seen = payload;
     }).push(chunk);
