@@ -8,9 +8,11 @@ import type {
   InstanceNotice,
   LogLevel,
   MetricUpdate,
+  ServingReply,
+  ServingTask,
 } from '../src/execution/messages.js';
 import { SentResponses } from '../src/execution/response-window.js';
-import { packTensors, unpackTensors } from '../src/execution/tensor-transfer.js';
+import { largeBytesMin, packTensors, unpackTensors } from '../src/execution/tensor-transfer.js';
 
 type InferResult = Extract<InstanceCommand, { readonly type: 'infer-result' }>;
 type StreamCommand = Extract<InstanceCommand, { readonly type: 'cancel' | 'pause' | 'resume' }>;
@@ -25,25 +27,35 @@ interface RunningControl {
   reject(error: unknown): void;
 }
 
-/** The thread's end of an instance's port: what the model asks of the server goes out here. */
+/** What comes to the instance by its port. */
+export interface ChannelListener {
+  onTask(task: ServingTask): void;
+  onStreamCommand(command: StreamCommand): void;
+}
+
+/**
+ * The thread's end of an instance's port: its tasks come in here, and their answers and what the
+ * model asks of the server go out.
+ */
 export class HostChannel implements InstanceHostApi {
   readonly #port: MessagePort;
-  readonly #onStreamCommand: (command: StreamCommand) => void;
+  readonly #listener: ChannelListener;
   readonly #calls = new Map<number, RunningCall>();
   readonly #controls = new Map<number, RunningControl>();
   readonly #sent = new SentResponses();
   #lastCallId = 0;
   #logVerboseLevel: number;
 
-  constructor(
-    port: MessagePort,
-    logVerboseLevel: number,
-    onStreamCommand: (command: StreamCommand) => void,
-  ) {
+  constructor(port: MessagePort, logVerboseLevel: number, listener: ChannelListener) {
     this.#port = port;
     this.#logVerboseLevel = logVerboseLevel;
-    this.#onStreamCommand = onStreamCommand;
-    port.on('message', (command: InstanceCommand) => this.#onCommand(command));
+    this.#listener = listener;
+    port.on('message', (message: InstanceCommand | ServingTask) => this.#onMessage(message));
+  }
+
+  /** Large buffers are moved; small ones are cheaper to clone. */
+  reply(reply: ServingReply): void {
+    this.#port.postMessage(reply, largeBuffers(reply));
   }
 
   notify(notice: InstanceNotice, transfer: readonly ArrayBuffer[]): void {
@@ -167,12 +179,18 @@ export class HostChannel implements InstanceHostApi {
     });
   }
 
-  #onCommand(command: InstanceCommand): void {
+  #onMessage(command: InstanceCommand | ServingTask): void {
     switch (command.type) {
+      case 'execute-merged':
+      case 'execute-requests':
+      case 'is-ready':
+      case 'finalize':
+        this.#listener.onTask(command);
+        return;
       case 'cancel':
       case 'pause':
       case 'resume':
-        this.#onStreamCommand(command);
+        this.#listener.onStreamCommand(command);
         return;
       case 'received':
         this.#sent.received(command.bytes);
@@ -197,6 +215,15 @@ export class HostChannel implements InstanceHostApi {
     this.#lastCallId += 1;
     return this.#lastCallId;
   }
+}
+
+function largeBuffers(reply: ServingReply): ArrayBuffer[] {
+  if (reply.type !== 'executed-merged' && reply.type !== 'executed-requests') return [];
+  const buffers = [reply.buffer];
+  if (reply.type === 'executed-merged' && reply.recycled !== undefined) {
+    buffers.push(reply.recycled);
+  }
+  return buffers.filter((buffer) => buffer.byteLength >= largeBytesMin);
 }
 
 function toResponse(

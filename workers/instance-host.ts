@@ -2,7 +2,6 @@ import type {
   Backend,
   ExecutionResponse,
   ExecutionResult,
-  MergedModelInstance,
   ModelInstance,
   RequestsModelInstance,
 } from '../src/backends/backend.js';
@@ -12,26 +11,24 @@ import { toErrorMessage } from '../src/execution/error-transfer.js';
 import type {
   ErrorMessage,
   InstanceReply,
-  InstanceTask,
-  MergedExecuteTask,
   RequestResult,
   RequestsExecuteTask,
-  TensorMessage,
+  ServingReply,
+  ServingTask,
+  StartTask,
 } from '../src/execution/messages.js';
 import { RaggedBatch } from '../src/execution/ragged-batch.js';
 import {
   checkTensorBytes,
-  largeBytesMin,
-  packMerged,
   packTensorLists,
   packTensors,
-  splitRows,
   unpackTensors,
-  wholeBuffer,
 } from '../src/execution/tensor-transfer.js';
 import type { Tensor } from '../src/inference/tensor.js';
+import type { ModelConfig } from '../src/model-config/model-config.js';
 import { HostChannel } from './host-channel.js';
 import { HostedRequest, type ResponseSink, toResponseMessage } from './hosted-request.js';
+import { MergedExecution } from './merged-execution.js';
 import type { TensorTextCodec } from './tensor-text-codec.js';
 
 type ExecuteReply = Extract<
@@ -44,31 +41,42 @@ interface Loaded {
   readonly channel: HostChannel;
   /** `model 'm' version 1`, as messages name it. */
   readonly label: string;
-  readonly hasBatchDimension: boolean;
-  /** Joins and splits batches of requests that differ in shape; undefined for most models. */
-  readonly ragged: RaggedBatch | undefined;
+  /** Undefined where the instance works request by request. */
+  readonly merged: MergedExecution | undefined;
 }
 
 /** The worker side of an instance: owns the loaded model and answers the tasks sent to it. */
 export class InstanceHost implements ResponseSink {
   readonly #loadBackend: (name: string) => Promise<Backend>;
   readonly #texts: TensorTextCodec;
+  /** Called when a task is done, before it is answered. */
+  readonly #onDone: () => void;
+  #endServing: () => void = () => {};
   /** Requests that may still send, by execution and index. */
   readonly #open = new Map<string, HostedRequest>();
   #loaded: Loaded | undefined;
 
-  constructor(loadBackend: (name: string) => Promise<Backend>, texts: TensorTextCodec) {
+  constructor(
+    loadBackend: (name: string) => Promise<Backend>,
+    texts: TensorTextCodec,
+    onDone: () => void,
+  ) {
     this.#loadBackend = loadBackend;
     this.#texts = texts;
+    this.#onDone = onDone;
   }
 
   /** Never rejects: what goes wrong is the reply. */
-  async answer(task: InstanceTask): Promise<InstanceReply> {
+  async start(task: StartTask): Promise<InstanceReply> {
+    if (task.type === 'serve') return this.#serve();
+    let reply: InstanceReply;
     try {
-      return await this.#answer(task);
+      reply = await this.#start(task);
     } catch (error) {
-      return { type: 'failed', error: toErrorMessage(error), isFatal: false };
+      reply = failed(error);
     }
+    this.#onDone();
+    return reply;
   }
 
   sendResponse(
@@ -100,145 +108,88 @@ export class InstanceHost implements ResponseSink {
     await this.#loaded?.channel.untilRoom();
   }
 
-  async #answer(task: InstanceTask): Promise<InstanceReply> {
-    switch (task.type) {
-      case 'auto-complete': {
-        const backend = await this.#loadBackend(task.backend);
-        return {
-          type: 'completed-config',
-          config: await backend.autoComplete(task.instance, task.config),
-        };
-      }
-      case 'initialize':
-        return this.#initialize(task);
-      case 'execute-merged': {
-        const { instance } = this.#running();
-        if (instance.batchForm !== 'merged') throw wrongForm(task.type);
-        return this.#executeMerged(task, instance);
-      }
-      case 'execute-requests': {
-        const { instance } = this.#running();
-        return instance.batchForm === 'merged'
-          ? this.#executeTexts(task, instance)
-          : this.#executeRequests(task, instance);
-      }
-      case 'is-ready': {
-        const { instance } = this.#running();
-        return { type: 'ready', isReady: (await instance.isReady?.()) ?? true };
-      }
-      case 'finalize': {
-        const { instance, channel } = this.#running();
-        await instance.unload();
-        channel.close();
-        return { type: 'finalized' };
-      }
+  async #start(task: Exclude<StartTask, { readonly type: 'serve' }>): Promise<InstanceReply> {
+    if (task.type === 'initialize') return this.#initialize(task);
+    const backend = await this.#loadBackend(task.backend);
+    return {
+      type: 'completed-config',
+      config: await backend.autoComplete(task.instance, task.config),
+    };
+  }
+
+  /** Resolves when the model has been finalized. */
+  #serve(): Promise<InstanceReply> {
+    return new Promise((resolve) => {
+      this.#endServing = () => resolve({ type: 'served' });
+    });
+  }
+
+  /** Answers on the port: at once where the model needs no turn of the event loop. */
+  #answer(task: ServingTask): void {
+    let reply: ServingReply | Promise<ServingReply>;
+    try {
+      reply = this.#perform(task);
+    } catch (error) {
+      reply = failed(error);
+    }
+    if (reply instanceof Promise) {
+      void reply.catch(failed).then((settled) => this.#reply(task, settled));
+    } else {
+      this.#reply(task, reply);
     }
   }
 
+  #reply(task: ServingTask, reply: ServingReply): void {
+    const { channel } = this.#running();
+    this.#onDone();
+    channel.reply(reply);
+    if (task.type !== 'finalize') return;
+    channel.close();
+    this.#endServing();
+  }
+
+  #perform(task: ServingTask): ServingReply | Promise<ServingReply> {
+    const { instance, merged } = this.#running();
+    switch (task.type) {
+      case 'execute-merged':
+        if (merged === undefined) throw wrongForm(task.type);
+        return merged.execute(task);
+      case 'execute-requests':
+        if (merged !== undefined) return merged.executeTexts(task);
+        if (instance.batchForm === 'merged') throw wrongForm(task.type);
+        return this.#executeRequests(task, instance);
+      case 'is-ready':
+        return this.#askReadiness(instance);
+      case 'finalize':
+        return instance.unload().then(() => ({ type: 'finalized' }));
+    }
+  }
+
+  async #askReadiness(instance: ModelInstance): Promise<ServingReply> {
+    return { type: 'ready', isReady: (await instance.isReady?.()) ?? true };
+  }
+
   async #initialize(
-    task: Extract<InstanceTask, { readonly type: 'initialize' }>,
+    task: Extract<StartTask, { readonly type: 'initialize' }>,
   ): Promise<InstanceReply> {
     const { instance: description, config, port } = task;
-    const channel = new HostChannel(port, description.logVerboseLevel, (command) => {
-      const request = this.#open.get(`${command.executionId}:${command.requestIndex}`);
-      if (command.type === 'cancel') request?.cancel();
-      else request?.setPaused(command.type === 'pause');
+    const channel = new HostChannel(port, description.logVerboseLevel, {
+      onTask: (serving) => this.#answer(serving),
+      onStreamCommand: (command) => {
+        const request = this.#open.get(`${command.executionId}:${command.requestIndex}`);
+        if (command.type === 'cancel') request?.cancel();
+        else request?.setPaused(command.type === 'pause');
+      },
     });
     const backend = await this.#loadBackend(task.backend);
     const instance = await backend.load(description, config, channel);
-    this.#loaded = {
-      instance,
-      channel,
-      label: `model '${description.modelName}' version ${description.modelVersion}`,
-      hasBatchDimension: config.max_batch_size > 0,
-      ragged: RaggedBatch.of(config),
-    };
+    const label = `model '${description.modelName}' version ${description.modelVersion}`;
+    this.#loaded = { instance, channel, label, merged: this.#merged(instance, label, config) };
     return {
       type: 'initialized',
       batchForm: instance.batchForm,
       answersReadiness: instance.isReady !== undefined,
     };
-  }
-
-  async #executeMerged(
-    task: MergedExecuteTask,
-    instance: MergedModelInstance,
-  ): Promise<ExecuteReply> {
-    const { label } = this.#running();
-    const startNs = nowNs();
-    const inputs = unpackTensors(task.inputs, task.buffer);
-    const inputEndNs = nowNs();
-    const outputs = await instance.execute(inputs, task.requestedOutputs);
-    const outputStartNs = nowNs();
-    for (const output of outputs) checkTensorBytes(output, label);
-    const { textRequests } = task;
-    if (textRequests !== undefined && outputs.some((output) => this.#texts.isLarge(output))) {
-      const rows = textRequests.map((request) => request.rows);
-      const split = this.#split(outputs, rows);
-      const responses = split.map((own, index) =>
-        textRequests[index]?.prefersJsonText ? this.#texts.encodeLarge(own) : own,
-      );
-      const { buffer, lists } = packTensorLists(await Promise.all(responses));
-      const results = lists.map(plainResult);
-      const stamps = [startNs, inputEndNs, outputStartNs, nowNs()] as const;
-      return { type: 'executed-requests', buffer, results, stamps };
-    }
-    const whole = instance.sharesNoMemory ? wholeBuffer(outputs) : undefined;
-    const { buffer, tensors } = whole ?? packTensors(outputs);
-    const isRecyclable = instance.sharesNoMemory && task.buffer.byteLength >= largeBytesMin;
-    return {
-      type: 'executed-merged',
-      buffer,
-      recycled: isRecyclable ? task.buffer : undefined,
-      outputs: tensors,
-      stamps: [startNs, inputEndNs, outputStartNs, nowNs()],
-    };
-  }
-
-  /**
-   * Requests with inputs that are still JSON text or that differ in shape, for an instance that
-   * works on whole tensors: each is decoded, failing alone where its text is wrong, and the sound
-   * ones are joined.
-   */
-  async #executeTexts(
-    task: RequestsExecuteTask,
-    instance: MergedModelInstance,
-  ): Promise<ExecuteReply> {
-    const { label, ragged } = this.#running();
-    const startNs = nowNs();
-    const results: RequestResult[] = [];
-    const sound: { readonly index: number; readonly inputs: readonly Tensor[] }[] = [];
-    for (const [index, request] of task.requests.entries()) {
-      try {
-        const inputs = await this.#texts.decode(unpackTensors(request.inputs, task.buffer));
-        sound.push({ index, inputs });
-      } catch (error) {
-        results[index] = { type: 'error', error: toErrorMessage(error) };
-      }
-    }
-    if (sound.length === 0) {
-      const stamps = [startNs, startNs, startNs, nowNs()] as const;
-      return { type: 'executed-requests', buffer: new ArrayBuffer(0), results, stamps };
-    }
-    const lists = sound.map(({ inputs }) => inputs);
-    const joined = ragged === undefined ? joinRows(lists) : ragged.merge(lists);
-    const inputEndNs = nowNs();
-    const requested = requestedUnion(sound.map(({ index }) => task.requests[index]));
-    const outputs = await instance.execute(joined, requested);
-    const outputStartNs = nowNs();
-    for (const output of outputs) checkTensorBytes(output, label);
-    const rows = lists.map((inputs) => inputs[0]?.shape[0] ?? 1);
-    const split =
-      ragged === undefined ? this.#split(outputs, rows) : ragged.split(outputs, lists, label);
-    const responses = await Promise.all(
-      split.map((own, at) =>
-        task.requests[sound[at]?.index ?? 0]?.prefersJsonText ? this.#texts.encodeLarge(own) : own,
-      ),
-    );
-    const { buffer, lists: packed } = packTensorLists(responses);
-    for (const [at, list] of packed.entries()) results[sound[at]?.index ?? 0] = plainResult(list);
-    const stamps = [startNs, inputEndNs, outputStartNs, nowNs()] as const;
-    return { type: 'executed-requests', buffer, results, stamps };
   }
 
   async #executeRequests(
@@ -308,10 +259,15 @@ export class InstanceHost implements ResponseSink {
     return { type: 'executed-requests', buffer: packed.buffer, results, stamps };
   }
 
-  #split(outputs: readonly Tensor[], rows: readonly number[]): readonly (readonly Tensor[])[] {
-    const { label, hasBatchDimension } = this.#running();
-    // Without a batch dimension an execution has one request, and its outputs are all its own.
-    return hasBatchDimension ? splitRows(outputs, rows, label) : [outputs];
+  #merged(
+    instance: ModelInstance,
+    label: string,
+    config: ModelConfig,
+  ): MergedExecution | undefined {
+    if (instance.batchForm !== 'merged') return undefined;
+    const hasBatchDimension = config.max_batch_size > 0;
+    const ragged = RaggedBatch.of(config);
+    return new MergedExecution({ instance, label, hasBatchDimension, ragged }, this.#texts);
   }
 
   #running(): Loaded {
@@ -320,29 +276,12 @@ export class InstanceHost implements ResponseSink {
   }
 }
 
-function joinRows(requests: readonly (readonly Tensor[])[]): readonly Tensor[] {
-  const { buffer, tensors } = packMerged(requests);
-  return unpackTensors(tensors, buffer);
-}
-
 function streamKey(request: HostedRequest): string {
   return `${request.executionId}:${request.requestIndex}`;
 }
 
-function plainResult(outputs: readonly TensorMessage[]): RequestResult {
-  return { type: 'response', response: { outputs, parameters: [] } };
-}
-
-/** Every output that one of `requests` asks for; empty where one asks for all. */
-function requestedUnion(
-  requests: readonly (RequestsExecuteTask['requests'][number] | undefined)[],
-): readonly string[] {
-  const union = new Set<string>();
-  for (const request of requests) {
-    if (request === undefined || request.requestedOutputs.length === 0) return [];
-    for (const name of request.requestedOutputs) union.add(name);
-  }
-  return [...union];
+function failed(error: unknown): Extract<ServingReply, { readonly type: 'failed' }> {
+  return { type: 'failed', error: toErrorMessage(error), isFatal: false };
 }
 
 function wrongForm(type: string): Error {

@@ -1,9 +1,8 @@
 import { workerData } from 'node:worker_threads';
 import { loadBackend } from '../src/backends/backend-registry.js';
-import type { InstanceReply, InstanceTask } from '../src/execution/messages.js';
+import type { InstanceReply, StartTask } from '../src/execution/messages.js';
 import { leaveNativeCall, type NativeCallFlag } from '../src/execution/native-calls.js';
 import { InstanceHost } from './instance-host.js';
-import { movedReply } from './moved-reply.js';
 import { tensorTextCodec } from './tensor-text-codec.js';
 
 /*
@@ -15,10 +14,8 @@ import { tensorTextCodec } from './tensor-text-codec.js';
 const nativeCall: NativeCallFlag | undefined =
   workerData instanceof Int32Array ? (workerData as NativeCallFlag) : undefined;
 
-const host = new InstanceHost(loadBackend, tensorTextCodec);
+const host = new InstanceHost(loadBackend, tensorTextCodec, () => leaveNativeCall(nativeCall));
 
-export default async function instanceWorker(task: InstanceTask): Promise<InstanceReply> {
-  const reply = await host.answer(task);
-  leaveNativeCall(nativeCall);
-  return movedReply(reply);
+export default function instanceWorker(task: StartTask): Promise<InstanceReply> {
+  return host.start(task);
 }

@@ -5,10 +5,10 @@ import type { ParameterValue } from '../inference/infer-request.js';
 import type { ModelConfig } from '../model-config/model-config.js';
 
 /*
- * Everything that crosses the thread boundary, as plain data. A thread hosts one model instance and
- * runs one task at a time (Piscina tasks, `InstanceTask` → `InstanceReply`). Beside it, a message
- * port carries what is not a task's answer: responses of decoupled models, calls of a model to
- * other models, logs, metrics, cancellation.
+ * Everything that crosses the thread boundary, as plain data. A thread hosts one model instance.
+ * Until that has started its tasks are Piscina's; afterwards they go over a message port, which also
+ * carries what is not a task's answer: responses of decoupled models, calls of a model to other
+ * models, logs, metrics, cancellation.
  */
 
 /** A tensor inside a message: `byteOffset` counts from the start of the message's `buffer`. */
@@ -92,7 +92,10 @@ export interface RequestsExecuteTask {
   readonly requests: readonly RequestMessage[];
 }
 
-export type InstanceTask =
+export type InstanceTask = StartTask | ServingTask;
+
+/** What Piscina runs in the thread. */
+export type StartTask =
   /** Loads as much as needed to complete the configuration; first task of a first instance. */
   | {
       readonly type: 'auto-complete';
@@ -108,6 +111,11 @@ export type InstanceTask =
       readonly backend: string;
       readonly port: MessagePort;
     }
+  /** Runs for as long as the instance serves: whatever ends the thread makes it fail. */
+  | { readonly type: 'serve' };
+
+/** What a started instance is asked for, on its port; answered in order, by `ServingReply`. */
+export type ServingTask =
   | MergedExecuteTask
   | RequestsExecuteTask
   /** Asks the model itself whether it is ready (`is_ready` of a Python or JavaScript model). */
@@ -158,6 +166,8 @@ export type InstanceReply =
     }
   | { readonly type: 'ready'; readonly isReady: boolean }
   | { readonly type: 'finalized' }
+  /** `serve` has ended. */
+  | { readonly type: 'served' }
   /** The task failed as a whole; the instance stays usable unless `isFatal`. */
   | {
       readonly type: 'failed';
@@ -165,7 +175,14 @@ export type InstanceReply =
       readonly isFatal: boolean;
     };
 
-/** Thread → main thread, on the instance's port. */
+export type ServingReply = Extract<
+  InstanceReply,
+  {
+    readonly type: 'executed-merged' | 'executed-requests' | 'ready' | 'finalized' | 'failed';
+  }
+>;
+
+/** Thread → main thread, on the instance's port, beside the answers of its tasks. */
 export type InstanceNotice =
   /** A response of a decoupled request; `requestIndex` within execution `executionId`. */
   | {

@@ -1,11 +1,8 @@
 /** Longest time for which the end of the process is held up by native calls under way. */
 const exitWaitMsMax = 10_000;
 
-/** 1 while a thread may be in native code, 0 otherwise; shared with the thread, which clears it. */
+/** Calls that a thread has before it, 0 when it is outside native code; the thread counts down. */
 export type NativeCallFlag = Int32Array<SharedArrayBuffer>;
-
-const inNativeCode = 1;
-const outside = 0;
 
 /**
  * Keeps the process from ending in the middle of a native call: Node ends all threads at exit, and
@@ -41,17 +38,28 @@ export class NativeCalls {
   wait(limitMs: number): void {
     const endMs = Date.now() + limitMs;
     for (const flag of this.#flags) {
-      Atomics.wait(flag, 0, inNativeCode, Math.max(0, endMs - Date.now()));
+      for (let calls = Atomics.load(flag, 0); calls > 0; calls = Atomics.load(flag, 0)) {
+        const outcome = Atomics.wait(flag, 0, calls, Math.max(0, endMs - Date.now()));
+        if (outcome === 'timed-out') break;
+      }
     }
   }
 }
 
+/** Counts one call more; before the thread can hear of it. */
 export function enterNativeCall(flag: NativeCallFlag | undefined): void {
-  if (flag !== undefined) Atomics.store(flag, 0, inNativeCode);
+  if (flag !== undefined) Atomics.add(flag, 0, 1);
 }
 
 export function leaveNativeCall(flag: NativeCallFlag | undefined): void {
   if (flag === undefined) return;
-  Atomics.store(flag, 0, outside);
+  Atomics.sub(flag, 0, 1);
+  Atomics.notify(flag, 0);
+}
+
+/** For a thread that is gone, whatever it had before it. */
+export function forgetNativeCalls(flag: NativeCallFlag | undefined): void {
+  if (flag === undefined) return;
+  Atomics.store(flag, 0, 0);
   Atomics.notify(flag, 0);
 }
