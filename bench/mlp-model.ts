@@ -18,12 +18,13 @@ export async function writeMlpRepository(directory: string): Promise<string> {
   return file;
 }
 
-/** One thread an operator, as the loop that it is compared with has. */
+/** One instance and one thread an operator, as the loop that it is compared with has. */
 const mlpConfig = `platform: "onnxruntime_onnx"
 max_batch_size: 64
 input [ { name: "x" data_type: TYPE_FP32 dims: [ 784 ] } ]
 output [ { name: "y" data_type: TYPE_FP32 dims: [ 10 ] } ]
 dynamic_batching { }
+instance_group [ { kind: KIND_CPU count: 1 } ]
 parameters { key: "intra_op_thread_count" value { string_value: "1" } }
 `;
 
