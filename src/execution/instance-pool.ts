@@ -61,6 +61,10 @@ export class InstancePool implements ModelInstances {
     return this.#idle.length > 0 || !this.#hasFailed() ? this.#idle.length : 1;
   }
 
+  get canRunAhead(): boolean {
+    return this.#aheadInstance() !== undefined;
+  }
+
   /** Instances that serve or will serve again: without passive ones and those given up. */
   members(): readonly CallingInstance[] {
     return this.#serving().flatMap(({ instance }) =>
@@ -101,7 +105,7 @@ export class InstancePool implements ModelInstances {
     listener: StreamListener | undefined,
     answering: readonly ModelCall[],
   ): Promise<ExecuteReply> {
-    const instance = this.#idle.pop();
+    const instance = this.#idle.pop() ?? this.#aheadInstance();
     if (instance === undefined) return Promise.resolve(this.#refusal());
     if (listener !== undefined) this.#listened.set(task.executionId, instance);
     return instance.execute(task, listener, answering);
@@ -267,6 +271,17 @@ export class InstancePool implements ModelInstances {
       };
       this.#whenIdle.push(take);
     });
+  }
+
+  /** Of the busy instances that take one execution more, the one that will have time first. */
+  #aheadInstance(): Instance | undefined {
+    if (this.#phase !== 'running') return undefined;
+    let first: Instance | undefined;
+    for (const { instance, placement } of this.#placed) {
+      if (placement.isPassive || !instance.canRunAhead) continue;
+      if (first === undefined || instance.busySinceNs < first.busySinceNs) first = instance;
+    }
+    return first;
   }
 
   #removeIdle(instance: Instance): void {

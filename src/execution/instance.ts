@@ -3,14 +3,9 @@ import { type InferenceServerError, internal, unavailable } from '../errors.js';
 import type { ModelCall } from '../inference/model-call.js';
 import type { ModelConfig } from '../model-config/model-config.js';
 import { fromErrorMessage, thrownText } from './error-transfer.js';
+import { failedReply, isExecuteReply } from './execute-reply.js';
 import type { InstanceThread } from './instance-thread.js';
-import type {
-  BatchForm,
-  ErrorMessage,
-  InstanceDescription,
-  InstanceReply,
-  InstanceTask,
-} from './messages.js';
+import type { BatchForm, InstanceDescription, InstanceReply, InstanceTask } from './messages.js';
 import { InstanceWork } from './model-calls.js';
 import type {
   ExecuteReply,
@@ -22,7 +17,8 @@ import type {
 } from './model-instances.js';
 import { OpenStreams } from './open-streams.js';
 import { RestartPolicy } from './restart-policy.js';
-import { ThreadSlot } from './thread-slot.js';
+import { RunningExecutions } from './running-executions.js';
+import { nativeBackends, ThreadSlot } from './thread-slot.js';
 
 /**
  * ```
@@ -75,6 +71,7 @@ export class Instance {
   readonly #restarts = new RestartPolicy();
   /** As the calls between models see this instance. */
   readonly work = new InstanceWork();
+  readonly #executions: RunningExecutions;
   #state: InstanceState = 'starting';
   /** What to start, known after the first start; a replacement repeats it. */
   #start:
@@ -92,6 +89,7 @@ export class Instance {
   constructor(blueprint: InstanceBlueprint, events: InstanceEvents) {
     this.#blueprint = blueprint;
     this.#events = events;
+    this.#executions = new RunningExecutions(nativeBackends.has(blueprint.options.backend));
     this.#streams = new OpenStreams((executionId) => events.onStreamsEnd(executionId));
     this.#slot = new ThreadSlot(blueprint.options, blueprint.services, this.work, {
       onResponse: (notice) => {
@@ -114,6 +112,16 @@ export class Instance {
 
   get state(): InstanceState {
     return this.#state;
+  }
+
+  /** Takes one execution more while it is busy with another one that will be over soon. */
+  get canRunAhead(): boolean {
+    return this.#executions.hasRoom && this.#state === 'busy' && this.#closing === undefined;
+  }
+
+  /** Since when it has been at its current execution; only while busy. */
+  get busySinceNs(): number {
+    return this.#executions.sinceNs;
   }
 
   /** Why the instance is `failed` or `replacing`. */
@@ -150,28 +158,32 @@ export class Instance {
     return started;
   }
 
-  /** Only while `idle`. Never rejects. */
+  /** Only while `idle` or `canRunAhead`. Never rejects. */
   async execute(
     task: ExecuteTask,
     listener: StreamListener | undefined,
     answering: readonly ModelCall[],
   ): Promise<ExecuteReply> {
     this.#state = 'busy';
+    this.#executions.begin(this.#blueprint.clock.nowNs());
     this.work.begin(answering);
     if (listener !== undefined) this.#streams.open(task.executionId, listener);
-    const reply = await this.#run(task, [task.buffer]);
-    this.work.end();
-    if (reply.type === 'executed-merged' || reply.type === 'executed-requests') {
+    const given = await this.#run(task, [task.buffer]);
+    const reply = isExecuteReply(given) ? given : failedReply(unexpected(given), true);
+    this.#executions.end(reply);
+    if (this.#executions.count === 0) this.work.end();
+    if (reply.type === 'failed') {
+      this.#streams.close(task.executionId);
+    } else {
       this.#restarts.succeeded();
       this.#streams.answered(task.executionId, reply);
-      this.#becomeIdle();
-      return reply;
     }
-    this.#streams.close(task.executionId);
-    const failed = reply.type === 'failed' ? reply : failure(unexpected(reply), true);
-    if (failed.isFatal) this.#replace(fromErrorMessage(failed.error), false);
-    else this.#becomeIdle();
-    return failed;
+    if (reply.type === 'failed' && reply.isFatal) {
+      this.#replace(fromErrorMessage(reply.error), false);
+    } else if (this.#executions.count === 0) {
+      this.#becomeIdle();
+    }
+    return reply;
   }
 
   /** Asks the model; only while `idle`. False where it does not answer in time. */
@@ -296,7 +308,7 @@ export class Instance {
     try {
       return await this.#slot.run(task, transfer);
     } catch (error) {
-      return failure(this.#failure ?? this.#lost(thrownText(error)), true);
+      return failedReply(this.#failure ?? this.#lost(thrownText(error)), true);
     } finally {
       stopTimer?.();
     }
@@ -326,6 +338,8 @@ export class Instance {
    */
   #replace(reason: InferenceServerError, countsAsFailure: boolean): void {
     if (this.#state === 'closing' || this.#state === 'closed') return;
+    // What waited behind an execution has failed with it, and tells the same once more.
+    if (this.#state === 'replacing') return;
     this.#failure = reason;
     this.#state = 'replacing';
     this.#events.onChange(this);
@@ -378,17 +392,6 @@ export class Instance {
     this.#whenQuiet = [];
     for (const resolve of waiting) resolve();
   }
-}
-
-function failure(
-  error: ErrorMessage,
-  isFatal: boolean,
-): Extract<InstanceReply, { readonly type: 'failed' }> {
-  return {
-    type: 'failed',
-    error: { code: error.code, message: error.message },
-    isFatal,
-  };
 }
 
 function unexpected(reply: InstanceReply): InferenceServerError {

@@ -19,8 +19,10 @@ export interface ModelInstances {
   /** How the backend wants its batches; known once the instances have started. */
   readonly batchForm: BatchForm;
   readonly idleInstances: number;
+  /** A busy instance takes one execution more, which follows its current one after a short time. */
+  readonly canRunAhead: boolean;
   /**
-   * Runs `task` on an idle instance; call only while `idleInstances > 0`. `task.buffer` is moved to
+   * Runs `task`; call only while `idleInstances > 0` or `canRunAhead`. `task.buffer` is moved to
    * the instance and gone afterwards. Never rejects: a thread that dies, an execution that takes
    * too long and a model that fails as a whole all resolve to `failed`.
    *

@@ -42,6 +42,8 @@ export class SingleInstance implements ModelInstances {
     return this.#seat.isIdle() || this.#instance.state === 'failed' ? 1 : 0;
   }
 
+  readonly canRunAhead = false;
+
   execute(
     task: ExecuteTask,
     listener: StreamListener | undefined,

@@ -4,7 +4,7 @@ import { type InstanceWork, ModelCalls } from './model-calls.js';
 import type { HostServices, InstancePoolOptions, ResponseNotice } from './model-instances.js';
 
 /** Backends whose threads run native code that must return before the thread may end. */
-const nativeBackends: ReadonlySet<string> = new Set(['onnxruntime']);
+export const nativeBackends: ReadonlySet<string> = new Set(['onnxruntime']);
 
 export interface ThreadSlotEvents {
   onResponse(notice: ResponseNotice): void;

@@ -21,8 +21,9 @@ import type { BatchSizeOptions, DynamicBatchingOptions } from './scheduling-opti
  *   drain           | → draining, look              | -                         | -
  *   destroy         | fail all queued, → destroyed  | the same                  | -
  *
- *   look: while an instance is idle, form a batch and hand it over; then set the alarm to the sooner
- *   of the end of the delay (only while an instance is idle) and the next timeout.
+ *   look: while an instance is idle, form a batch and hand it over, or while a busy one takes a batch
+ *   of what waits; then set the alarm to the sooner of the end of the delay (only while an instance
+ *   is idle) and the next timeout.
  */
 
 /**
@@ -112,7 +113,7 @@ export class DynamicBatcher implements Scheduler {
       return;
     }
     if (entry.deadlineNs !== Number.POSITIVE_INFINITY) this.#alarm.wakeBy(entry.deadlineNs);
-    if (this.#executor.idleInstances > 0) this.#lookLater();
+    if (this.#executor.idleInstances > 0 || this.#mayRunAhead()) this.#lookLater();
   }
 
   drain(): Promise<void> {
@@ -153,7 +154,7 @@ export class DynamicBatcher implements Scheduler {
       this.#batchOptions = this.#adaptive.options(nowNs);
     }
     let wakeByNs = Number.POSITIVE_INFINITY;
-    while (this.#executor.idleInstances > 0) {
+    while (this.#executor.idleInstances > 0 || this.#mayRunAhead()) {
       const { requests, waitUntilNs } = formBatch(this.#queue, this.#batchOptions, nowNs);
       if (requests === 0) {
         wakeByNs = waitUntilNs;
@@ -162,6 +163,11 @@ export class DynamicBatcher implements Scheduler {
       this.#run(this.#queue.take(requests));
     }
     this.#alarm.wakeBy(Math.min(wakeByNs, this.#queue.nextDeadlineNs()));
+  }
+
+  /** So much waits that the next batch need not be kept open for what may still come. */
+  #mayRunAhead(): boolean {
+    return this.#queue.rows >= this.#executor.aheadRowsMin;
   }
 
   #run(batch: PendingRequest[]): void {

@@ -17,6 +17,9 @@ export class ExecutorGroup implements BatchExecutor {
     return idle;
   }
 
+  /** Each takes what comes when it is idle; this group has lanes, which never run ahead. */
+  readonly aheadRowsMin = Number.POSITIVE_INFINITY;
+
   execute(batch: readonly PendingRequest[]): void {
     const idle = this.#executors.find((executor) => executor.idleInstances > 0);
     if (idle === undefined) throw internal('execute without an idle instance; this is a bug');
@@ -47,6 +50,9 @@ export class RateLimitedExecutor implements BatchExecutor {
   get idleInstances(): number {
     return this.#inner.idleInstances > 0 && this.#ticket.canRun() ? 1 : 0;
   }
+
+  /** An execution that waits in its instance would hold resources for nothing. */
+  readonly aheadRowsMin = Number.POSITIVE_INFINITY;
 
   execute(batch: readonly PendingRequest[]): void {
     this.#ticket.start();

@@ -31,8 +31,14 @@ export interface BatchExecutor {
   /** Instances that could take a batch now. */
   readonly idleInstances: number;
   /**
-   * Runs `batch` on an idle instance, taking ownership of its requests: each is completed or
-   * failed by the executor. Call only while `idleInstances > 0`.
+   * Rows from which a batch is worth handing to an instance that is busy, to follow what it runs
+   * without a pause; Infinity where none takes one. A batch that is handed over can't grow, expire
+   * or be cancelled any more, so this is given only where the wait is a few milliseconds.
+   */
+  readonly aheadRowsMin: number;
+  /**
+   * Runs `batch` on an instance, taking ownership of its requests: each is completed or failed by
+   * the executor. Call only while `idleInstances > 0`, or with at least `aheadRowsMin` rows.
    */
   execute(batch: readonly PendingRequest[]): void;
   /** `listener` is called when an instance has become idle. One listener; set once. */

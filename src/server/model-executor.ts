@@ -47,6 +47,8 @@ export class ModelExecutor implements BatchExecutor {
   readonly #form: OutputForm;
   readonly #buffers = new RecycledBuffers();
   #lastExecutionId = 0;
+  /** Of the batch handed over last. */
+  #lastRows = 0;
   #onIdle: () => void = () => {};
 
   constructor(
@@ -71,6 +73,17 @@ export class ModelExecutor implements BatchExecutor {
     return this.#instances.idleInstances;
   }
 
+  /**
+   * A batch that is no smaller than the one before it. Fewer rows would make batches smaller and
+   * smaller; none would leave the instance without work while the main thread is told that it is
+   * idle, packs the next batch and wakes it.
+   */
+  get aheadRowsMin(): number {
+    return this.#instances.canRunAhead && !this.#settlesFirst
+      ? this.#lastRows
+      : Number.POSITIVE_INFINITY;
+  }
+
   onIdle(listener: () => void): void {
     this.#onIdle = listener;
     this.#instances.onIdle(listener);
@@ -78,6 +91,7 @@ export class ModelExecutor implements BatchExecutor {
 
   execute(batch: readonly PendingRequest[]): void {
     this.#lastExecutionId += 1;
+    this.#lastRows = rowsOf(batch);
     const executionId = this.#lastExecutionId;
     let task: ExecuteTask;
     try {
@@ -158,7 +172,9 @@ export class ModelExecutor implements BatchExecutor {
     stream: StreamedBatch | undefined,
   ): void {
     // The instance works on the next batch while the answers of this one are written.
-    if (!this.#settlesFirst && this.#instances.idleInstances > 0) this.#onIdle();
+    if (!this.#settlesFirst && (this.#instances.idleInstances > 0 || this.#instances.canRunAhead)) {
+      this.#onIdle();
+    }
     switch (reply.type) {
       case 'executed-merged':
         if (reply.recycled !== undefined) this.#buffers.give(reply.recycled);

@@ -64,6 +64,19 @@ describe('an ONNX model', () => {
     expect(model.executions).toEqual([4]);
   });
 
+  it('takes one execution more while it runs another one, and answers both', async () => {
+    const model = await start('onnx_add_sub', { instance_group: [instanceGroup(1)] });
+    await model.run(addSub(1, 1, 1));
+    const { executor } = model;
+    const first = model.run(addSub(2, 1, 2));
+    expect([executor.idleInstances, executor.aheadRowsMin]).toEqual([0, 2]);
+    const second = model.runAhead(addSub(2, 30, 4));
+    expect([executor.idleInstances, executor.aheadRowsMin]).toEqual([0, Number.POSITIVE_INFINITY]);
+    const sums = (await Promise.all([first, second])).flat();
+    expect(sums.map((outcome) => numbersOf(outcome, 'OUTPUT0')[0])).toEqual([3, 34]);
+    expect(executor.idleInstances).toBe(1);
+  });
+
   it('joins inputs by name where requests list them in different order', async () => {
     const model = await start('onnx_add_sub');
     const swapped = addSub(1, 9, 4);

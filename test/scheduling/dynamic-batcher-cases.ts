@@ -15,6 +15,7 @@ import { type Harness, lines, namesOf, play } from './timeline.js';
 
 export interface Setting {
   readonly instances?: number;
+  readonly aheadRowsMin?: number;
   readonly max?: number;
   readonly preferred?: readonly number[];
   readonly delayMs?: number;
@@ -30,7 +31,7 @@ export type Case = readonly [name: string, events: string, happens: string];
 
 export function setUp(setting: Setting): Harness {
   const clock = new FakeClock();
-  const executor = new FakeExecutor(setting.instances ?? 1);
+  const executor = new FakeExecutor(setting.instances ?? 1, setting.aheadRowsMin);
   const options: DynamicBatchingOptions = {
     modelName: 'm',
     batch: batchSizeOptions(

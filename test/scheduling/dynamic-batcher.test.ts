@@ -246,3 +246,18 @@ cases(
     ['separates by shape', '0 send a[2]+p b[3]+p; 1 done; 30', '0 run a; 10 run b'],
   ],
 );
+
+cases(
+  'DynamicBatcher over an instance that takes 2 rows or more ahead',
+  { max: 4, aheadRowsMin: 2 },
+  [
+    ['keeps fewer rows for when the instance is idle', '0 send a b; 5 done', '0 run a; 5 run b'],
+    ['hands over what waits once it is enough', '0 send a b; 3 send c', '0 run a; 3 run b c'],
+    [
+      'hands over one batch ahead and not two',
+      '0 send a b c d e; 5 done 0',
+      '0 run a; 0 run b c; 5 run d e',
+    ],
+    ['counts rows', '0 send a b*2', '0 run a; 0 run b'],
+  ],
+);

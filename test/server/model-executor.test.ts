@@ -29,6 +29,7 @@ const stamps = [10, 20, 30, 40] as const;
 
 /** One instance whose answers the test gives by hand. */
 class FakeInstances implements ModelInstances {
+  canRunAhead = false;
   readonly batchForm: 'merged' | 'requests';
   readonly tasks: ExecuteTask[] = [];
   readonly commands: StreamCommand[] = [];

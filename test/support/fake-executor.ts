@@ -11,14 +11,21 @@ export class FakeExecutor implements BatchExecutor {
   onBatch: (batch: readonly PendingRequest[]) => void = () => {};
   readonly #running = new Map<number, readonly PendingRequest[]>();
   readonly #instances: number;
+  readonly #aheadRowsMin: number;
   #listener: () => void = () => {};
 
-  constructor(instances = 1) {
+  /** `aheadRowsMin`: what one batch behind those that run must have. */
+  constructor(instances = 1, aheadRowsMin = Number.POSITIVE_INFINITY) {
     this.#instances = instances;
+    this.#aheadRowsMin = aheadRowsMin;
   }
 
   get idleInstances(): number {
-    return this.#instances - this.#running.size;
+    return Math.max(0, this.#instances - this.#running.size);
+  }
+
+  get aheadRowsMin(): number {
+    return this.#running.size === this.#instances ? this.#aheadRowsMin : Number.POSITIVE_INFINITY;
   }
 
   get runningBatches(): readonly number[] {
@@ -26,7 +33,8 @@ export class FakeExecutor implements BatchExecutor {
   }
 
   execute(batch: readonly PendingRequest[]): void {
-    if (this.idleInstances <= 0) throw internal('execute without an idle instance');
+    const isAhead = this.aheadRowsMin !== Number.POSITIVE_INFINITY;
+    if (this.idleInstances <= 0 && !isAhead) throw internal('execute without an idle instance');
     if (batch.length === 0) throw internal('execute of an empty batch');
     this.#running.set(this.batches.length, batch);
     this.batches.push(batch);

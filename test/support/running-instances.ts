@@ -29,6 +29,8 @@ export interface RunningModel {
   readonly executions: number[];
   /** Runs requests as one batch once an instance is idle; settled outcomes in order. */
   run(...requests: readonly TestRequest[]): Promise<Outcome[]>;
+  /** The same without waiting for an idle instance. */
+  runAhead(...requests: readonly TestRequest[]): Promise<Outcome[]>;
 }
 
 export interface TestRequest {
@@ -135,11 +137,24 @@ export class RunningModels {
       while (executor.idleInstances === 0) {
         await new Promise<void>((resolve) => wake.push(resolve));
       }
+      return runAhead(...requests);
+    };
+    const runAhead = async (...requests: readonly TestRequest[]): Promise<Outcome[]> => {
       const started = requests.map((request) => startRequest(complete.name, request));
       executor.execute(started.map(({ pending }) => pending));
       return Promise.all(started.map(({ outcome }) => outcome));
     };
-    return { pool, executor, config: complete, logs, metrics, responseEvents, executions, run };
+    return {
+      pool,
+      executor,
+      config: complete,
+      logs,
+      metrics,
+      responseEvents,
+      executions,
+      run,
+      runAhead,
+    };
   }
 
   async closeAll(): Promise<void> {

@@ -73,6 +73,7 @@ function isAfter(
 }
 
 class SimulatedInstance implements BatchExecutor {
+  readonly aheadRowsMin = Number.POSITIVE_INFINITY;
   idleInstances = 1;
   busyNs = 0;
   batches = 0;

@@ -10,6 +10,7 @@ const batchSize = 16;
 
 /** One instance that is busy until `finish`, and then answers its batch in one go. */
 class OneInstance implements BatchExecutor {
+  readonly aheadRowsMin = Number.POSITIVE_INFINITY;
   idleInstances = 1;
   batches = 0;
   #batch: readonly PendingRequest[] = [];
