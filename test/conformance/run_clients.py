@@ -1,6 +1,10 @@
-"""Runs the suites of official Python clients against the compiled server.
+"""Runs the suites of official clients against the compiled server.
 
-Ends with `N passed, N failed`. Names of suites (`test_http`, ...) as arguments run only those.
+  run_clients.py                 all of the folder clients: tritonclient
+  run_clients.py test_http ...   some of them
+  run_clients.py kserve_client   all of another folder
+
+Ends with `N passed, N failed`.
 """
 
 from __future__ import annotations
@@ -9,14 +13,19 @@ import sys
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+
+def modules(name: str) -> list[str]:
+    if not (HERE / name).is_dir():
+        return [f"clients.{name}"]
+    return sorted(f"{name}.{path.stem}" for path in (HERE / name).glob("test_*.py"))
 
 
 def main(names: list[str]) -> int:
-    loader = unittest.TestLoader()
-    folder = Path(__file__).resolve().parent / "clients"
-    found = sorted(path.stem for path in folder.glob("test_*.py"))
-    suite = loader.loadTestsFromNames([f"clients.{name}" for name in names or found])
+    found = [module for name in names or ["clients"] for module in modules(name)]
+    suite = unittest.TestLoader().loadTestsFromNames(found)
     result = unittest.TextTestRunner(stream=sys.stdout, verbosity=2).run(suite)
     failed = len(result.failures) + len(result.errors) + len(result.unexpectedSuccesses)
     # A module or class that is skipped or fails as a whole is listed, but is no test that ran; the

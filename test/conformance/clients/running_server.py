@@ -54,6 +54,21 @@ MISBEHAVING_MODEL = """export default class {
 """
 
 
+# Answers after MS milliseconds.
+SLOW_CONFIG = """backend: "javascript"
+input [{ name: "MS" data_type: TYPE_INT32 dims: [ 1 ] }]
+output [{ name: "MS" data_type: TYPE_INT32 dims: [ 1 ] }]
+"""
+SLOW_MODEL = """export default class {
+  async execute([request]) {
+    const ms = request.getInput('MS').data;
+    await new Promise((resolve) => setTimeout(resolve, ms[0]));
+    return [{ outputs: [{ name: 'MS', shape: [1], data: ms }] }];
+  }
+}
+"""
+
+
 def write_model(repository: Path, name: str, config: str, source: str) -> None:
     """Writes a JavaScript model with one version."""
     version = repository / name / "1"
@@ -63,7 +78,7 @@ def write_model(repository: Path, name: str, config: str, source: str) -> None:
 
 
 def write_repository(repository: Path) -> None:
-    """The shipped models, an identity model of each datatype, and one that misbehaves on demand."""
+    """The shipped models, an identity model of each datatype, a slow one and one that misbehaves."""
     shutil.copytree(ROOT / "model_repository", repository, dirs_exist_ok=True)
     for datatype, data_type in DATA_TYPES.items():
         write_model(
@@ -82,6 +97,7 @@ def write_repository(repository: Path) -> None:
         'output [{ name: "OUT" data_type: TYPE_INT32 dims: [ 1 ] }]\n',
         MISBEHAVING_MODEL,
     )
+    write_model(repository, "slow", SLOW_CONFIG, SLOW_MODEL)
 
 
 def free_port() -> int:

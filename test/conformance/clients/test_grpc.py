@@ -45,24 +45,11 @@ REPEAT_MODEL = """export default class {
   }
 }
 """
-SLOW_CONFIG = """backend: "javascript"
-input [{ name: "MS" data_type: TYPE_INT32 dims: [ 1 ] }]
-output [{ name: "MS" data_type: TYPE_INT32 dims: [ 1 ] }]
-"""
-SLOW_MODEL = """export default class {
-  async execute([request]) {
-    const ms = request.getInput('MS').data;
-    await new Promise((resolve) => setTimeout(resolve, ms[0]));
-    return [{ outputs: [{ name: 'MS', shape: [1], data: ms }] }];
-  }
-}
-"""
 
 
 def start_server(case: type[unittest.TestCase], *flags: str) -> RunningServer:
     server = RunningServer("--allow-client-shm=true", *flags)
     write_model(server.repository, "repeat", REPEAT_CONFIG, REPEAT_MODEL)
-    write_model(server.repository, "slow", SLOW_CONFIG, SLOW_MODEL)
     case.addClassCleanup(server.__exit__)
     return server.__enter__()
 
