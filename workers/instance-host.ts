@@ -235,7 +235,7 @@ export class InstanceHost implements ResponseSink {
       }
       this.#open.delete(streamKey(request));
       request.hasEnded = true;
-      if (answer.type === 'error') {
+      if (answer.type === 'error' || answer.type === 'rescheduled') {
         results[request.requestIndex] = answer;
         continue;
       }

@@ -65,8 +65,9 @@ export interface RequestsModelInstance extends LoadedInstance {
   readonly batchForm: Extract<BatchForm, 'requests'>;
   /**
    * One result a request, in order. A rejection fails every request of the batch. A result of
-   * `streamed` says that responses come, or came, through `request.send`. Outputs may view memory
-   * that the instance reuses for its next execution.
+   * `streamed` says that responses come, or came, through `request.send`; `rescheduled` that the
+   * request wants to be executed again, after what it sent, and gets no `end` this time. Outputs
+   * may view memory that the instance reuses for its next execution.
    */
   execute(
     requests: readonly ExecutionRequest[],
@@ -104,7 +105,8 @@ export interface ExecutionResponse {
 export type ExecutionResult =
   | { readonly type: 'response'; readonly response: ExecutionResponse }
   | { readonly type: 'error'; readonly error: ErrorMessage }
-  | { readonly type: 'streamed' };
+  | { readonly type: 'streamed' }
+  | { readonly type: 'rescheduled' };
 
 /** What an instance may ask of the server. */
 export interface InstanceHostApi {

@@ -130,11 +130,15 @@ export interface ResponseMessage {
   readonly parameters: readonly (readonly [string, ParameterValue])[];
 }
 
-/** One request's share of an execution: its response, its error, or `streamed` by the port. */
+/**
+ * One request's share of an execution: its response, its error, `streamed` by the port, or
+ * `rescheduled`: what it sent stands, and it wants to be executed once more.
+ */
 export type RequestResult =
   | { readonly type: 'response'; readonly response: ResponseMessage }
   | { readonly type: 'error'; readonly error: ErrorMessage }
-  | { readonly type: 'streamed' };
+  | { readonly type: 'streamed' }
+  | { readonly type: 'rescheduled' };
 
 export type InstanceReply =
   /** The completed configuration; undefined where the backend has nothing to add. */

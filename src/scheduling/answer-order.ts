@@ -6,6 +6,8 @@ import { type FailureOutcome, relayRequest } from './relayed-request.js';
 type End =
   | { readonly kind: 'open' }
   | { readonly kind: 'completed' }
+  /** It comes back as a new request, with a new turn. */
+  | { readonly kind: 'rescheduled' }
   | {
       readonly kind: 'failed';
       readonly error: InferenceServerError;
@@ -34,7 +36,7 @@ export class AnswerOrder {
   follow(origin: PendingRequest): PendingRequest {
     const turn: Turn = { origin, held: [], end: { kind: 'open' } };
     this.#turns.push(turn);
-    return relayRequest(origin, origin.request, origin.modelInputs, {
+    const followed = relayRequest(origin, origin.request, origin.modelInputs, {
       respond: (response) => {
         if (this.#turns[0] === turn) origin.respond(response);
         else turn.held.push(response);
@@ -42,6 +44,10 @@ export class AnswerOrder {
       complete: () => this.#end(turn, { kind: 'completed' }),
       fail: (error, outcome) => this.#end(turn, { kind: 'failed', error, outcome }),
     });
+    if (origin.onReschedule !== undefined) {
+      followed.onReschedule = () => this.#end(turn, { kind: 'rescheduled' });
+    }
+    return followed;
   }
 
   #end(ended: Turn, end: End): void {
@@ -56,6 +62,15 @@ export class AnswerOrder {
 }
 
 function settle(origin: PendingRequest, end: Exclude<End, { kind: 'open' }>): void {
-  if (end.kind === 'completed') origin.complete();
-  else origin.fail(end.error, end.outcome);
+  switch (end.kind) {
+    case 'completed':
+      origin.complete();
+      return;
+    case 'rescheduled':
+      origin.reschedule();
+      return;
+    case 'failed':
+      origin.fail(end.error, end.outcome);
+      return;
+  }
 }

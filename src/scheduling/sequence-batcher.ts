@@ -43,7 +43,8 @@ import { ImplicitState } from './sequence-state.js';
  *   timeout of a request   | the whole backlog sequence is rejected
  *   in the backlog         |
  *   one request cancelled  | the whole sequence is cancelled
- *   model reschedules      | the request is the first of its sequence again, without START
+ *   model reschedules      | the request is the first of its sequence again, without START; it waits
+ *                          | while its reader is slow, and fails if it was cancelled meanwhile
  */
 
 /** Gives each sequence a slot of an instance and runs its requests one after the other. */
@@ -129,9 +130,7 @@ export class SequenceBatcher implements Scheduler {
   destroy(): void {
     this.#state = 'destroyed';
     this.#alarm.clear();
-    const error = unavailable(
-      `model '${this.#options.modelName}' was stopped before the request ran`,
-    );
+    const error = this.#stopped();
     // Before the lanes: what ends there must find nothing more to start.
     for (const sequence of this.#sequences) this.#failWaiting(sequence, error, 'OTHER');
     for (const lane of this.#lanes) lane.destroy();
@@ -184,6 +183,10 @@ export class SequenceBatcher implements Scheduler {
     this.#backlog.add(sequence);
     this.#assignBacklog();
     return sequence;
+  }
+
+  #stopped(): InferenceServerError {
+    return unavailable(`model '${this.#options.modelName}' was stopped before the request ran`);
   }
 
   #stopping(pending: PendingRequest): InferenceServerError {
@@ -287,14 +290,28 @@ export class SequenceBatcher implements Scheduler {
     });
     origin.state = 'executing';
     origin.onCancel = () => this.#cancel(sequence, origin);
-    relayed.onReschedule = () => {
-      origin.state = 'queued';
-      sequence.waiting.unshift(entry);
-      this.#waiting += 1;
-      this.#afterEnd(sequence);
-    };
+    if (isIterative) relayed.onReschedule = () => this.#reschedule(sequence, entry);
     sequence.inFlight = relayed;
     return relayed;
+  }
+
+  #reschedule(sequence: Sequence, entry: QueuedRequest): void {
+    const origin = entry.pending;
+    if (origin.isCancelled || this.#state === 'destroyed') {
+      this.#afterEnd(sequence);
+      if (origin.isCancelled) origin.fail(cancelled('request was cancelled'), 'CANCELED');
+      else origin.fail(this.#stopped(), 'OTHER');
+      return;
+    }
+    origin.state = 'queued';
+    sequence.waiting.unshift(entry);
+    this.#waiting += 1;
+    sequence.isHeld = origin.isPaused;
+    origin.onFlow = () => {
+      sequence.isHeld = origin.isPaused;
+      if (!sequence.isHeld) sequence.lane?.notice(sequence);
+    };
+    this.#afterEnd(sequence);
   }
 
   #afterEnd(sequence: Sequence): void {

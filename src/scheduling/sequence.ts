@@ -40,6 +40,8 @@ export class Sequence {
   hasStarted = false;
   isClosed = false;
   isFinished = false;
+  /** Its reader is slow: what was rescheduled waits until it reads on. */
+  isHeld = false;
   lastArrivalNs = 0;
   /** When the first timeout of its requests is due, while it is in the backlog. */
   deadlineNs = Number.POSITIVE_INFINITY;
@@ -58,7 +60,7 @@ export class Sequence {
 
   /** Whether a request could be handed over now. */
   get isReady(): boolean {
-    return this.inFlight === undefined && this.waiting.first !== undefined;
+    return this.inFlight === undefined && !this.isHeld && this.waiting.first !== undefined;
   }
 
   /** The nearest older sequence of the same id that still has something to run. */

@@ -1,4 +1,4 @@
-import { internal } from '../errors.js';
+import { internal, invalidArg } from '../errors.js';
 import { fromErrorMessage } from '../execution/error-transfer.js';
 import type {
   ComputeStamps,
@@ -249,6 +249,17 @@ export class ModelExecutor implements BatchExecutor {
         return;
       case 'streamed':
         // Its notices settle it, or the end of its instance does.
+        return;
+      case 'rescheduled':
+        if (pending.onReschedule === undefined) {
+          pending.fail(
+            invalidArg(
+              `${this.#label}: it asked for its request to be executed again, which needs ` +
+                'sequence_batching with iterative_sequence',
+            ),
+            'BACKEND',
+          );
+        } else pending.reschedule();
         return;
     }
   }

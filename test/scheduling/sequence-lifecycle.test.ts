@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { FakeClock } from '../support/fake-clock.js';
 import { direct, oldest, sequenceCases, setUpSequences } from './sequence-cases.js';
-import { lines, play } from './timeline.js';
+import { play } from './timeline.js';
 
 const noStart = (id: string) =>
   `INVALID_ARG inference request for sequence ${id} to model 'm' must specify the START flag on the first request of the sequence`;
@@ -154,39 +154,57 @@ describe('SequenceBatcher', () => {
   });
 });
 
-describe('SequenceBatcher with iterative sequences', () => {
-  it('runs a request without an id again for as long as its model asks, START only at first', () => {
-    const harness = setUpSequences({ strategy: oldest(4, 2), isIterative: true });
-    const { executors } = harness;
-    const executor = executors[0];
-    const happened = play(harness, '0 send a b');
-    expect(happened).toEqual(lines('0 run a:S b:S'));
-    const reschedule = () => {
-      executor?.reschedule(executor.batches.length - 1);
-      harness.flushLooks();
-    };
-    reschedule();
-    reschedule();
-    expect(
-      executor?.batches.map((batch) => batch.map(({ request }) => request.sequence?.start)),
-    ).toEqual([
-      [true, true],
-      [false, false],
-      [false, false],
-    ]);
-    executor?.complete(2);
-    expect(harness.scheduler.inFlightRequests).toBe(0);
-  });
+sequenceCases(
+  'SequenceBatcher with iterative sequences',
+  { strategy: oldest(4, 2), isIterative: true },
+  [
+    [
+      'runs a request without an id again for as long as its model asks, START only at first',
+      '0 send a b; 1 again; 2 again; 3 done',
+      '0 run a:S b:S; 1 run a b; 2 run a b',
+    ],
+    [
+      'batches a newcomer with what runs again, which waits behind those that waited before',
+      '0 send a; 0 send b c; 1 again; 2 again; 3 done; 4 done',
+      '0 run a:S; 1 run b:S c:S; 2 run a b; 3 run c',
+    ],
+    [
+      'waits with a slow reader and runs its neighbours',
+      '0 send a b; 1 pause a; 2 again; 3 again; 4 resume a; 5 done; 6 done',
+      '0 run a:S b:S; 2 run b; 3 run b; 5 run a',
+    ],
+    [
+      'fails what was cancelled while it ran, and what its reader leaves while it waits',
+      '0 send a b; 1 cancel a; 2 pause b; 3 again; 4 cancel b; 5 send c',
+      '0 run a:S b:S; 3 cancelled a; 4 cancelled b; 5 run c:S',
+    ],
+    [
+      'goes on with what is under way while it drains',
+      '0 send a; 1 drain; 2 again; 3 done',
+      '0 run a:S; 2 run a',
+    ],
+    [
+      'destroyed: runs nothing again',
+      '0 send a; 1 destroy; 2 again',
+      "0 run a:S; 2 failed a: UNAVAILABLE model 'm' was stopped before the request ran",
+    ],
+  ],
+);
 
-  it('keeps the slot of a rescheduled request', () => {
-    const harness = setUpSequences({ strategy: direct(1), isIterative: true });
-    const executor = harness.executors[0];
-    play(harness, '0 send a b');
-    executor?.reschedule(0);
-    harness.flushLooks();
-    expect(executor?.batches[1]?.[0]?.request.id).toBe('a');
-    executor?.complete(1);
-    harness.flushLooks();
-    expect(executor?.batches[2]?.[0]?.request.id).toBe('b');
-  });
-});
+sequenceCases(
+  'SequenceBatcher with iterative sequences, direct',
+  { strategy: direct(1), isIterative: true },
+  [['keeps the slot', '0 send a b; 1 again; 2 done; 3 done', '0 run a:S; 1 run a; 2 run b:S']],
+);
+
+sequenceCases(
+  'SequenceBatcher with iterative sequences that keeps order',
+  { strategy: oldest(4, 1, [], 0, true), isIterative: true, instances: 1 },
+  [
+    [
+      'gives a request that runs again a new turn',
+      '0 send a b; 1 again; 2 done; 3 done',
+      '0 run a:S; 1 run b:S; 2 answer b; 2 run a; 3 answer a',
+    ],
+  ],
+);

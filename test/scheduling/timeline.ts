@@ -13,7 +13,9 @@ import { int32Tensor, type ObservedRequest, observedRequest } from '../support/p
  *   '0 send a b*3 c^2'   requests arrive in this order
  *   '5 done' '5 done 1'  the oldest running batch (or the one with this index) is answered
  *   '5 crash 1'          … fails
+ *   '5 again 1'          … is handed back to be run once more
  *   '7 cancel b'         the client of b goes away
+ *   '7 pause b'          … reads no more; '8 resume b'
  *   '9 drain' '9 destroy'
  *   '20'                 nothing happens, time passes
  *
@@ -86,6 +88,10 @@ export function play(harness: Harness, events: string): string[] {
     if (verb === 'send') for (const token of names) send(token);
     else if (verb === 'done') batchAt(batches, names[0], (one) => one.executor.complete(one.index));
     else if (verb === 'crash') batchAt(batches, names[0], (one) => one.executor.fail(one.index));
+    else if (verb === 'again') {
+      batchAt(batches, names[0], (one) => one.executor.reschedule(one.index));
+    } else if (verb === 'pause') for (const name of names) requests.get(name)?.pending.pause();
+    else if (verb === 'resume') for (const name of names) requests.get(name)?.pending.resume();
     else if (verb === 'cancel') for (const name of names) requests.get(name)?.pending.cancel();
     else if (verb === 'drain') void scheduler.drain();
     else if (verb === 'destroy') scheduler.destroy();

@@ -2,13 +2,15 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** A JavaScript model: what its `config.pbtxt` says beside the backend, and its `1/model.mjs`. */
+/** What a model's `config.pbtxt` says beside the backend, and its `1/model.mjs` or `1/model.py`. */
 export interface WrittenModel {
   readonly config: string;
   readonly source: string;
+  /** JavaScript where it isn't named. */
+  readonly backend?: 'javascript' | 'python';
 }
 
-/** A model repository of JavaScript models in a temporary folder. */
+/** A model repository in a temporary folder. */
 export class WrittenRepository {
   readonly directory: string;
 
@@ -23,10 +25,12 @@ export class WrittenRepository {
   }
 
   /** Adds the model, or replaces its files. */
-  async write(name: string, { config, source }: WrittenModel): Promise<void> {
+  async write(name: string, model: WrittenModel): Promise<void> {
+    const { config, source, backend = 'javascript' } = model;
+    const fileName = backend === 'python' ? 'model.py' : 'model.mjs';
     await mkdir(join(this.directory, name, '1'), { recursive: true });
-    await writeFile(join(this.directory, name, '1', 'model.mjs'), source);
-    await writeFile(join(this.directory, name, 'config.pbtxt'), `backend: "javascript"\n${config}`);
+    await writeFile(join(this.directory, name, '1', fileName), source);
+    await writeFile(join(this.directory, name, 'config.pbtxt'), `backend: "${backend}"\n${config}`);
   }
 
   remove(): Promise<void> {

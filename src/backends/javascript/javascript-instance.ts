@@ -28,6 +28,7 @@ export class JavaScriptInstance implements RequestsModelInstance {
   readonly #rules: OutputRules;
   readonly #isDecoupled: boolean;
   readonly #isGenerator: boolean;
+  readonly #rescheduled = new WeakSet<ExecutionRequest>();
 
   constructor(model: JavaScriptModel, config: ModelConfig, instanceName: string) {
     this.#model = model;
@@ -90,6 +91,7 @@ export class JavaScriptInstance implements RequestsModelInstance {
   }
 
   async #toResult(request: ExecutionRequest, answer: unknown): Promise<ExecutionResult> {
+    if (this.#rescheduled.has(request)) return this.#toRescheduled(answer);
     if (answer instanceof Error) return { type: 'error', error: this.#answeredError(answer) };
     if (this.#isDecoupled && answer === undefined) return { type: 'streamed' };
     if (isIterable(answer)) return this.#stream(request, answer);
@@ -98,6 +100,14 @@ export class JavaScriptInstance implements RequestsModelInstance {
     } catch (error) {
       return { type: 'error', error: toErrorMessage(error) };
     }
+  }
+
+  #toRescheduled(answer: unknown): ExecutionResult {
+    if (answer === undefined) return { type: 'rescheduled' };
+    const failure = this.#failure(
+      new Error(`execute must give undefined for a rescheduled request, got ${typeName(answer)}`),
+    );
+    return { type: 'error', error: toErrorMessage(failure) };
   }
 
   /** Sends what `responses` gives, one after the other; the execution lasts as long. */
@@ -114,6 +124,7 @@ export class JavaScriptInstance implements RequestsModelInstance {
         }
         await request.send(this.#toResponse(request, response));
       }
+      if (this.#rescheduled.has(request)) return { type: 'rescheduled' };
       request.end();
     } catch (error) {
       request.sendError(toErrorMessage(this.#failure(error)));
@@ -143,6 +154,9 @@ export class JavaScriptInstance implements RequestsModelInstance {
       end: (error?: Error) => {
         if (error === undefined) request.end();
         else request.sendError(this.#answeredError(error));
+      },
+      reschedule: () => {
+        this.#rescheduled.add(request);
       },
     };
   }

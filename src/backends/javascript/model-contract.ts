@@ -46,7 +46,7 @@ export interface GivenTensor {
 
 export type ModelParameters = Readonly<Record<string, string | boolean | number | bigint>>;
 
-/** A request. `send` and `end` are for decoupled models. */
+/** A request. `send` and `end` are for decoupled models, `reschedule` for iterative sequences. */
 export interface ModelRequest {
   readonly id: string;
   /** Integers that a number holds exactly are numbers; larger ones are bigints. */
@@ -68,6 +68,12 @@ export interface ModelRequest {
   send(response: ModelResponse): Promise<void>;
   /** Ends the responses, with an error where one is given. */
   end(error?: Error): void;
+  /**
+   * Asks for this request to be executed again, with the same inputs and beside others that wait,
+   * in the place of an answer; what was sent before stands. Needs `sequence_batching` with
+   * `iterative_sequence`, and must be called before `execute` returns.
+   */
+  reschedule(): void;
 }
 
 export interface ModelResponse {

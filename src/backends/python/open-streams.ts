@@ -59,6 +59,11 @@ export class OpenStreams {
     stream.request.end();
   }
 
+  /** Forgets a stream whose request goes on in another execution. */
+  release(executionId: number, requestIndex: number): void {
+    this.#streams.delete(keyOf(executionId, requestIndex));
+  }
+
   /** Ends those of one execution with an error. */
   failExecution(executionId: number, requestCount: number, error: ErrorMessage): void {
     for (let index = 0; index < requestCount; index += 1) this.fail(executionId, index, error);

@@ -61,7 +61,11 @@ export class PythonInstance implements RequestsModelInstance {
       const payload = await this.#process.askWritten(frameKind.execute, id, (writer) =>
         writeRequests(writer, requests),
       );
-      return this.#results.read(payload, 0).map(toExecutionResult);
+      const results = this.#results.read(payload, 0).map(toExecutionResult);
+      for (const [index, { type }] of results.entries()) {
+        if (type === 'rescheduled') this.#streams.release(id, index);
+      }
+      return results;
     } catch (error) {
       if (!this.#isDecoupled || !(error instanceof InferenceServerError)) throw error;
       // Each request ends through its stream, where some may have had responses already.

@@ -88,6 +88,8 @@ export class ResultReader {
         return { type: 'streamed' };
       case 3:
         return { type: 'none' };
+      case 4:
+        return { type: 'rescheduled' };
       default:
         throw new RangeError(`a frame has result kind ${kind}`);
     }

@@ -16,17 +16,19 @@ from nereid_host.response_sender import ResponseSender, SingleResponse, Stream
 from nereid_host.server_link import ServerLink
 
 _STREAMED: Result = (wire.RESULT_STREAMED, b"", [], 0)
+_RESCHEDULED: Result = (wire.RESULT_RESCHEDULED, b"", [], 0)
 
 
 class Execution:
     """What a request knows of the execution that brought it."""
 
-    __slots__ = ("_link", "_id", "_is_decoupled")
+    __slots__ = ("_link", "_id", "_is_decoupled", "has_returned")
 
     def __init__(self, link: ServerLink, execution_id: int, is_decoupled: bool) -> None:
         self._link = link
         self._id = execution_id
         self._is_decoupled = is_decoupled
+        self.has_returned = False
 
     def is_cancelled(self, index: int) -> bool:
         return self._link.is_cancelled(self._id, index)
@@ -65,13 +67,15 @@ class Executor:
             requests = decode_requests(frame.payload, self._reader, execution)
             if self._is_decoupled:
                 self._run_decoupled(requests)
-                results = [_STREAMED] * len(requests)
+                execution.has_returned = True
+                results = [_result_of_stream(request) for request in requests]
             elif self._has_batching or len(requests) == 1:
                 results = self._run_batch(requests)
             else:
                 results = []
                 for request in requests:
                     results += self._run_alone(request)
+            execution.has_returned = True
             parts = wire.encode_results(results)
         except BaseException as error:  # noqa: B902 - sys.exit() of a model is its failure
             link.channel.send(ch.FAILED, execution_id, [self._failure(error)])
@@ -107,7 +111,7 @@ class Executor:
             )
         results: List[Result] = []
         for request, response in zip(requests, responses):
-            if isinstance(response, InferenceResponse):
+            if isinstance(response, InferenceResponse) and not request._is_rescheduled:
                 results.append(response._result(request._head.requested_set))
             else:
                 results.append(_result_of_sender(request, response))
@@ -135,7 +139,9 @@ class Executor:
         try:
             returned = self._model.execute(requests)
             if inspect.isawaitable(returned):
-                # Its requests go on while the next ones begin.
+                # Its requests go on while the next ones begin: too late to reschedule them.
+                for request in requests:
+                    request._execution.has_returned = True
                 asyncio.run_coroutine_threadsafe(
                     self._run_decoupled_coroutine(returned, requests), self._background_loop()
                 )
@@ -180,12 +186,21 @@ async def _await(awaitable: Awaitable[Any]) -> Any:
 
 def _result_of_sender(request: InferenceRequest, response: Any) -> Result:
     """The result where `execute` returned no response for a request."""
+    if request._is_rescheduled and response is not None:
+        raise _ContractError(
+            "execute must return None for a rescheduled request, but its list holds {}".format(
+                type(response).__name__
+            )
+        )
     if response is not None:
         raise _ContractError(
             "execute must return InferenceResponse objects, but its list holds {}".format(
                 type(response).__name__
             )
         )
+    if request._is_rescheduled:
+        request._sender = None
+        return _RESCHEDULED
     sender = request._sender
     outlet = sender._outlet if sender is not None else None
     # Nothing of ours may keep the sender: that it is dropped must be noticed.
@@ -197,3 +212,10 @@ def _result_of_sender(request: InferenceRequest, response: Any) -> Result:
             "through the request's response sender"
         )
     return result
+
+
+def _result_of_stream(request: InferenceRequest) -> Result:
+    """The result of a request to a decoupled model, which has answered by its sender or will."""
+    if request._is_rescheduled and request.get_response_sender()._hand_back():
+        return _RESCHEDULED
+    return _STREAMED

@@ -50,6 +50,7 @@ class InferenceRequest:
         "_index",
         "_sender",
         "_trace",
+        "_is_rescheduled",
     )
 
     def __init__(
@@ -93,6 +94,7 @@ class InferenceRequest:
         self._index = 0
         self._sender: Optional[ResponseSender] = None
         self._trace = trace
+        self._is_rescheduled = False
 
     def inputs(self) -> List[Tensor]:
         inputs = self._inputs
@@ -159,12 +161,21 @@ class InferenceRequest:
         return self._sender
 
     def set_release_flags(self, flags: int) -> None:
-        """Only all of a request can be released: rescheduling needs an iterative sequence."""
-        if flags != TRITONSERVER_REQUEST_RELEASE_ALL:
+        """What becomes of the request when `execute` returns.
+
+        TRITONSERVER_REQUEST_RELEASE_RESCHEDULE has it executed again, in the place of a response;
+        it needs `sequence_batching` with `iterative_sequence`.
+        """
+        if flags not in (TRITONSERVER_REQUEST_RELEASE_ALL, TRITONSERVER_REQUEST_RELEASE_RESCHEDULE):
             raise TritonModelException(
-                "set_release_flags: only TRITONSERVER_REQUEST_RELEASE_ALL is supported, got "
-                "{}".format(flags)
+                "set_release_flags: flags must be TRITONSERVER_REQUEST_RELEASE_ALL or "
+                "TRITONSERVER_REQUEST_RELEASE_RESCHEDULE, got {}".format(flags)
             )
+        if self._execution is None or self._execution.has_returned:
+            raise TritonModelException(
+                "set_release_flags: only a request of the execution under way has release flags"
+            )
+        self._is_rescheduled = flags == TRITONSERVER_REQUEST_RELEASE_RESCHEDULE
 
     def exec(
         self, decoupled: bool = False
@@ -241,5 +252,6 @@ def decode_requests(
         request._index = index
         request._sender = None
         request._trace = None
+        request._is_rescheduled = False
         requests.append(request)
     return requests

@@ -69,6 +69,15 @@ class ResponseSender:
                 self._is_final = True
                 self._outlet.send((wire.RESULT_ERROR, error, [], 0), True)
 
+    def _hand_back(self) -> bool:
+        """Closes a stream without ending it: another execution goes on. False after its end."""
+        with self._lock:
+            if self._is_final:
+                return False
+            self._is_final = True
+            self._outlet.hand_back()
+            return True
+
     def __del__(self) -> None:
         if not self._is_final:
             self._outlet.abandon()
@@ -99,6 +108,9 @@ class Stream:
 
     def is_cancelled(self) -> bool:
         return self._link.is_cancelled(self._execution_id, self._index)
+
+    def hand_back(self) -> None:
+        self._link.streams.pop((self._execution_id, self._index), None)
 
     def abandon(self) -> None:
         """The model dropped its sender without ending the stream."""

@@ -48,6 +48,8 @@ RESULT_ERROR = 1
 RESULT_STREAMED = 2
 #: A stream's end without a response.
 RESULT_NONE = 3
+#: The request wants to be executed again.
+RESULT_RESCHEDULED = 4
 
 # Heads kept; beyond this many different ones, remembering them does not pay.
 _HEADS_MAX = 512
