@@ -1,5 +1,5 @@
-import type { Scenario } from './scenarios.js';
-import { decodeResponse } from './v2-binary.js';
+import type { LoadRequest } from './load/load-report.js';
+import type { Scenario } from './scenario.js';
 
 /**
  * Sends `clients` x `requestsEach` requests, each client with values of its own, and checks every
@@ -17,22 +17,24 @@ export async function checkAnswers(
     Array.from({ length: clients }, async (_, client) => {
       for (let request = 0; request < requestsEach; request++) {
         const seed = client * requestsEach + request;
-        const { headers, body } = scenario.encode(seed);
+        const { headers, body } = scenario.wire.encode(scenario.createInputs(seed));
         const response = await fetch(url, { method: 'POST', headers, body: new Uint8Array(body) });
         const bytes = Buffer.from(await response.arrayBuffer());
         if (!response.ok) throw new Error(`${scenario.name}: ${response.status} ${bytes}`);
-        const jsonBytes = response.headers.get('inference-header-content-length');
-        scenario.check(
-          seed,
-          decodeResponse(bytes, jsonBytes === null ? undefined : Number(jsonBytes)),
-        );
+        scenario.check(seed, scenario.wire.decode(response.headers, bytes));
       }
     }),
   );
 }
 
-export function inferUrl(serverUrl: string, { model }: Scenario): string {
-  return `${serverUrl}/v2/models/${model}/infer`;
+export function inferUrl(serverUrl: string, { model, wire }: Scenario): string {
+  return `${serverUrl}${wire.path(model)}`;
+}
+
+/** What a load client repeats: the request of seed 1. */
+export function createLoad(serverUrl: string, scenario: Scenario): LoadRequest {
+  const request = scenario.wire.encode(scenario.createInputs(1));
+  return { url: inferUrl(serverUrl, scenario), ...request };
 }
 
 /** Rows and executions so far, from the server's own statistics. */

@@ -7,10 +7,12 @@ export interface OnnxLoopOrder {
   /** Each input's FP32 dims without the batch. */
   readonly inputs: Readonly<Record<string, readonly number[]>>;
   readonly batchSizes: readonly number[];
+  /** Threads of an operator. */
+  readonly threads: number;
   readonly seconds: number;
 }
 
-/** The limit that no server can pass: rows a second of onnxruntime alone in one thread. */
+/** The limit that no server can pass: rows a second of onnxruntime alone, called from one thread. */
 export interface OnnxLoopReport {
   readonly batchSize: number;
   readonly rowsPerSec: number;
@@ -20,7 +22,7 @@ const warmUpRuns = 20;
 
 async function measure(order: OnnxLoopOrder): Promise<readonly OnnxLoopReport[]> {
   const session = await onnx.InferenceSession.create(order.modelFile, {
-    intraOpNumThreads: 1,
+    intraOpNumThreads: order.threads,
     interOpNumThreads: 1,
   });
   const reports: OnnxLoopReport[] = [];

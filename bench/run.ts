@@ -3,12 +3,11 @@ import { availableParallelism, cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { checkAnswers, inferUrl, readCounts } from './answer-check.js';
+import { checkAnswers, createLoad, readCounts } from './answer-check.js';
 import { type ChildServer, startEcho, startNereid } from './child-server.js';
 import { measureOnnxLoop } from './limits.js';
-import { autocannonClient } from './load/autocannon-load.js';
+import { chooseClient } from './load/choose-client.js';
 import type { LoadClient, LoadReport } from './load/load-report.js';
-import { isWrkInstalled, wrkClient } from './load/wrk-load.js';
 import { writeMlpRepository } from './mlp-model.js';
 import {
   type BenchResult,
@@ -17,7 +16,8 @@ import {
   median,
   medianReport,
 } from './report.js';
-import { createScenarios, type Scenario } from './scenarios.js';
+import type { Scenario } from './scenario.js';
+import { createScenarios } from './scenarios.js';
 
 const usage = `Usage: npm run bench -- [options]
   --quick            short: checks every answer, measures for a second each
@@ -77,19 +77,13 @@ async function main(): Promise<void> {
   }
 }
 
-async function chooseClient(name: string | undefined): Promise<LoadClient> {
-  if (name === 'autocannon') return autocannonClient;
-  if (name === 'wrk' || (await isWrkInstalled())) return wrkClient;
-  return autocannonClient;
-}
-
 async function measureAll(
   repositories: readonly string[],
   scenarios: readonly Scenario[],
   settings: BenchSettings,
 ): Promise<BenchResult> {
   const echo = await startEcho();
-  const nereid = await startNereid(repositories, []);
+  const nereid = await startNereid({ repositories, hasGrpc: false, extraOptions: [] });
   try {
     for (const scenario of scenarios) await checkAnswers(nereid.url, scenario, 32, 20);
     const measurements: Measurement[] = [];
@@ -126,17 +120,16 @@ async function measure(
   echo: ChildServer,
   { client, rounds, seconds }: BenchSettings,
 ): Promise<Measurement> {
-  const request = scenario.encode(1);
   const server: LoadReport[] = [];
   const echoes: LoadReport[] = [];
   const averageBatches: number[] = [];
   for (let round = 0; round < rounds; round++) {
     const before = await readCounts(nereid.url, scenario);
-    const url = inferUrl(nereid.url, scenario);
-    server.push(await client.run({ url, ...request }, concurrency, seconds));
+    const request = createLoad(nereid.url, scenario);
+    server.push(await client.run(request, concurrency, seconds));
     const after = await readCounts(nereid.url, scenario);
     averageBatches.push((after.rows - before.rows) / (after.executions - before.executions));
-    echoes.push(await client.run({ url: echo.url, ...request }, concurrency, seconds));
+    echoes.push(await client.run({ ...request, url: echo.url }, concurrency, seconds));
   }
   const rates = server.map(({ requestsPerSec }) => requestsPerSec);
   return {
@@ -155,7 +148,7 @@ async function measureLoops(
 ): Promise<BenchResult['onnxLoops']> {
   const loops: Record<string, BenchResult['onnxLoops'][string]> = {};
   for (const scenario of scenarios) {
-    loops[scenario.name] = await measureOnnxLoop(scenario, batchSizes, Math.min(seconds, 2));
+    loops[scenario.name] = await measureOnnxLoop(scenario, batchSizes, 1, Math.min(seconds, 2));
   }
   return loops;
 }

@@ -1,51 +1,44 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import * as onnx from 'onnxruntime-node';
 import { mlpLayers } from './mlp-model.js';
-import {
-  type EncodedRequest,
-  encodeBinaryRequest,
-  encodeJsonRequest,
-  type FloatTensor,
-} from './v2-binary.js';
-
-/** One kind of work: requests of different content, and what their answers must be. */
-export interface Scenario {
-  readonly name: string;
-  readonly model: string;
-  readonly modelFile: string;
-  /** FP32 dims of each input without the batch, for the loop that runs the model alone. */
-  readonly inputs: Readonly<Record<string, readonly number[]>>;
-  /** `seed` tells requests apart. */
-  encode(seed: number): EncodedRequest;
-  /** Throws where the outputs for `seed` are wrong. */
-  check(seed: number, outputs: ReadonlyMap<string, Float32Array>): void;
-}
-
-const tolerance = 1e-4;
+import { createOnnxScenario } from './onnx-scenario.js';
+import { expectClose, type Scenario } from './scenario.js';
+import type { FloatTensor } from './v2-binary.js';
+import { v2Binary, v2Json } from './wire-form.js';
 
 /** `root` is the project's folder, `mlpFile` the generated perceptron. */
 export async function createScenarios(root: string, mlpFile: string): Promise<readonly Scenario[]> {
-  const addSub = {
-    model: 'add_sub',
-    modelFile: join(root, 'model_repository/add_sub/1/model.onnx'),
-    inputs: { INPUT0: [16], INPUT1: [16] },
-    check: checkAddSub,
-  };
   return [
-    {
-      ...addSub,
-      name: 'add_sub binary',
-      encode: (seed) => encodeBinaryRequest(createAddSubInputs(seed)),
-    },
-    {
-      ...addSub,
-      name: 'add_sub JSON',
-      encode: (seed) => encodeJsonRequest(createAddSubInputs(seed)),
-    },
+    createAddSub(root),
+    { ...createAddSub(root), name: 'add_sub JSON', wire: v2Json },
     createDigits(root),
     await createMlp(mlpFile),
   ];
+}
+
+/** Sum and difference of two rows of 16, by `model`, which may be a copy of the shipped one. */
+export function createAddSub(root: string, model = 'add_sub'): Scenario {
+  return {
+    name: 'add_sub binary',
+    model,
+    modelFile: join(root, 'model_repository/add_sub/1/model.onnx'),
+    inputs: { INPUT0: [16], INPUT1: [16] },
+    wire: v2Binary,
+    createInputs: createAddSubInputs,
+    check: checkAddSub,
+  };
+}
+
+export function createMlp(modelFile: string): Promise<Scenario> {
+  const [width = 0] = mlpLayers;
+  return createOnnxScenario({
+    name: 'mlp binary',
+    model: 'mlp',
+    modelFile,
+    input: 'x',
+    dims: [width],
+    wire: v2Binary,
+  });
 }
 
 function createAddSubInputs(seed: number): readonly FloatTensor[] {
@@ -57,18 +50,12 @@ function createAddSubInputs(seed: number): readonly FloatTensor[] {
 }
 
 function checkAddSub(seed: number, outputs: ReadonlyMap<string, Float32Array>): void {
-  const [left, right] = createAddSubInputs(seed).map(({ data }) => data);
+  const [left, right] = createAddSubInputs(seed).map(({ data }) => Float32Array.from(data));
   if (left === undefined || right === undefined) throw new Error('this is a bug');
-  expectClose(
-    'OUTPUT0',
-    outputs,
-    left.map((value, index) => value + (right[index] ?? 0)),
-  );
-  expectClose(
-    'OUTPUT1',
-    outputs,
-    left.map((value, index) => value - (right[index] ?? 0)),
-  );
+  const sum = left.map((value, index) => value + (right[index] ?? 0));
+  const difference = left.map((value, index) => value - (right[index] ?? 0));
+  expectClose('OUTPUT0', outputs, sum);
+  expectClose('OUTPUT1', outputs, difference);
 }
 
 /** The ten sample digits in turn. */
@@ -79,10 +66,10 @@ function createDigits(root: string): Scenario {
     model: 'digits',
     modelFile: join(root, 'model_repository/digits/1/model.onnx'),
     inputs: { image: [8, 8] },
-    encode: (seed) =>
-      encodeBinaryRequest([
-        { name: 'image', shape: [1, 8, 8], data: images[seed % 10] ?? new Float32Array(64) },
-      ]),
+    wire: v2Binary,
+    createInputs: (seed) => [
+      { name: 'image', shape: [1, 8, 8], data: images[seed % 10] ?? new Float32Array(64) },
+    ],
     check(seed, outputs) {
       const probabilities = [...(outputs.get('probabilities') ?? [])];
       const digit = probabilities.indexOf(Math.max(...probabilities));
@@ -97,51 +84,4 @@ function readDigit(root: string, digit: number): Float32Array {
     readFileSync(join(root, `examples/digits/digit-${digit}.json`), 'utf8'),
   ) as { readonly inputs: readonly [{ readonly data: readonly (readonly number[])[] }] };
   return Float32Array.from(body.inputs[0].data.flat());
-}
-
-const mlpVariants = 8;
-
-/** A few random rows, with what onnxruntime itself answers for each. */
-async function createMlp(modelFile: string): Promise<Scenario> {
-  const width = mlpLayers[0] ?? 0;
-  const rows = Array.from({ length: mlpVariants }, (_, variant) =>
-    Float32Array.from({ length: width }, (_, index) => ((index * 31 + variant * 7) % 101) / 101),
-  );
-  const session = await onnx.InferenceSession.create(modelFile);
-  const expected: Float32Array[] = [];
-  for (const row of rows) {
-    const { y } = await session.run({ x: new onnx.Tensor('float32', row, [1, width]) });
-    // The model's only output is FP32 by its own description.
-    expected.push((y?.data ?? new Float32Array()) as Float32Array);
-  }
-  await session.release();
-  return {
-    name: 'mlp binary',
-    model: 'mlp',
-    modelFile,
-    inputs: { x: [width] },
-    encode: (seed) =>
-      encodeBinaryRequest([
-        { name: 'x', shape: [1, width], data: rows[seed % mlpVariants] ?? new Float32Array(width) },
-      ]),
-    check: (seed, outputs) =>
-      expectClose('y', outputs, expected[seed % mlpVariants] ?? new Float32Array()),
-  };
-}
-
-function expectClose(
-  name: string,
-  outputs: ReadonlyMap<string, Float32Array>,
-  expected: Float32Array,
-): void {
-  const actual = outputs.get(name);
-  const isClose =
-    actual !== undefined &&
-    actual.length === expected.length &&
-    actual.every((value, index) => Math.abs(value - (expected[index] ?? Number.NaN)) < tolerance);
-  if (!isClose) {
-    throw new Error(
-      `${name}: expected ${expected.join(' ')}, got ${actual?.join(' ') ?? 'nothing'}`,
-    );
-  }
 }

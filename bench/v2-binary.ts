@@ -1,8 +1,9 @@
-/** An FP32 tensor of an infer request or response. */
+/** An FP32 tensor of an infer request. */
 export interface FloatTensor {
   readonly name: string;
   readonly shape: readonly number[];
-  readonly data: Float32Array;
+  /** Doubles where what matters is how JSON shows them. */
+  readonly data: Float32Array | Float64Array;
 }
 
 export interface EncodedRequest {
@@ -19,13 +20,11 @@ export function encodeBinaryRequest(inputs: readonly FloatTensor[]): EncodedRequ
         name,
         shape,
         datatype: 'FP32',
-        parameters: { binary_data_size: data.byteLength },
+        parameters: { binary_data_size: data.length * Float32Array.BYTES_PER_ELEMENT },
       })),
     }),
   );
-  const blocks = inputs.map(({ data }) =>
-    Buffer.from(data.buffer, data.byteOffset, data.byteLength),
-  );
+  const blocks = inputs.map(({ data }) => Buffer.from(Float32Array.from(data).buffer));
   return {
     headers: {
       'Content-Type': 'application/octet-stream',

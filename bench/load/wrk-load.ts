@@ -29,7 +29,9 @@ async function run(
   const directory = await mkdtemp(join(tmpdir(), 'nereid-wrk-'));
   try {
     const script = join(directory, 'request.lua');
-    await writeFile(script, formatScript(request));
+    const bodyFile = join(directory, 'body');
+    await writeFile(bodyFile, request.body);
+    await writeFile(script, formatScript(request, bodyFile));
     const { stdout } = await execFileAsync('wrk', [
       '--threads=1',
       `--connections=${concurrency}`,
@@ -59,13 +61,15 @@ function readReport(stdout: string): LoadReport {
   };
 }
 
-function formatScript({ headers, body }: LoadRequest): string {
+function formatScript({ headers }: LoadRequest, bodyFile: string): string {
   const headerLines = Object.entries(headers).map(
     ([name, value]) => `wrk.headers[${quote(Buffer.from(name))}] = ${quote(Buffer.from(value))}`,
   );
   return `
 wrk.method = "POST"
-wrk.body = ${quote(body)}
+local file = io.open(${quote(Buffer.from(bodyFile))}, "rb")
+wrk.body = file:read("*a")
+file:close()
 ${headerLines.join('\n')}
 function done(summary, latency, requests)
   local e = summary.errors
