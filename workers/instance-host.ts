@@ -4,11 +4,13 @@ import type {
   ExecutionResult,
   ModelInstance,
   RequestsModelInstance,
+  TimedResult,
 } from '../src/backends/backend.js';
 import { nowNs } from '../src/clock.js';
 import { internal } from '../src/errors.js';
 import { toErrorMessage } from '../src/execution/error-transfer.js';
 import type {
+  ComputeStamps,
   ErrorMessage,
   InstanceReply,
   RequestResult,
@@ -189,6 +191,7 @@ export class InstanceHost implements ResponseSink {
       type: 'initialized',
       batchForm: instance.batchForm,
       answersReadiness: instance.isReady !== undefined,
+      takesBundles: instance.batchForm === 'requests' && instance.executeEach !== undefined,
     };
   }
 
@@ -211,8 +214,14 @@ export class InstanceHost implements ResponseSink {
     }
     const inputEndNs = nowNs();
     let answers: readonly ExecutionResult[];
+    let timed: readonly TimedResult[] | undefined;
     try {
-      answers = requests.length === 0 ? [] : await instance.execute(requests);
+      if (task.executesEach && instance.executeEach !== undefined) {
+        timed = await instance.executeEach(requests);
+        answers = timed.map(({ result }) => result);
+      } else {
+        answers = requests.length === 0 ? [] : await instance.execute(requests);
+      }
       if (answers.length !== requests.length) {
         throw internal(
           `${this.#running().label}: execute gave ${answers.length} responses, ` +
@@ -256,7 +265,8 @@ export class InstanceHost implements ResponseSink {
       results[index] = { type: 'response', response: toResponseMessage(response, outputs) };
     }
     const stamps = [startNs, inputEndNs, outputStartNs, nowNs()] as const;
-    return { type: 'executed-requests', buffer: packed.buffer, results, stamps };
+    const eachStamps = timed && stampsOfEach(stamps, requests, timed);
+    return { type: 'executed-requests', buffer: packed.buffer, results, stamps, eachStamps };
   }
 
   #merged(
@@ -274,6 +284,29 @@ export class InstanceHost implements ResponseSink {
     if (this.#loaded === undefined) throw internal('the instance has no model; this is a bug');
     return this.#loaded;
   }
+}
+
+/**
+ * What each request of a bundle took, one after another from the bundle's start; by the index of
+ * the request. The bundle's own preparation and end are shared evenly.
+ */
+function stampsOfEach(
+  [startNs, inputEndNs, outputStartNs, endNs]: ComputeStamps,
+  requests: readonly HostedRequest[],
+  timed: readonly TimedResult[],
+): readonly ComputeStamps[] {
+  const inputNs = (inputEndNs - startNs) / requests.length;
+  const outputNs = (endNs - outputStartNs) / requests.length;
+  const each: ComputeStamps[] = [];
+  let ownStartNs = startNs;
+  for (const [at, { requestIndex }] of requests.entries()) {
+    const ownInputEndNs = ownStartNs + inputNs;
+    const ownOutputStartNs = ownInputEndNs + (timed[at]?.durationNs ?? 0);
+    const ownEndNs = ownOutputStartNs + outputNs;
+    each[requestIndex] = [ownStartNs, ownInputEndNs, ownOutputStartNs, ownEndNs];
+    ownStartNs = ownEndNs;
+  }
+  return each;
 }
 
 function streamKey(request: HostedRequest): string {

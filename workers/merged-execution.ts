@@ -2,6 +2,7 @@ import type { MergedModelInstance } from '../src/backends/backend.js';
 import { nowNs } from '../src/clock.js';
 import { toErrorMessage } from '../src/execution/error-transfer.js';
 import type {
+  ComputeStamps,
   MergedExecuteTask,
   RequestResult,
   RequestsExecuteTask,
@@ -100,7 +101,7 @@ export class MergedExecution {
     );
     const { buffer, lists } = packTensorLists(await Promise.all(responses));
     const results = lists.map(plainResult);
-    return { type: 'executed-requests', buffer, results, stamps: [...stamps, nowNs()] };
+    return executedRequests(buffer, results, [...stamps, nowNs()]);
   }
 
   /**
@@ -122,7 +123,7 @@ export class MergedExecution {
     }
     if (sound.length === 0) {
       const stamps = [startNs, startNs, startNs, nowNs()] as const;
-      return { type: 'executed-requests', buffer: new ArrayBuffer(0), results, stamps };
+      return executedRequests(new ArrayBuffer(0), results, stamps);
     }
     const lists = sound.map(({ inputs }) => inputs);
     const joined = this.#ragged === undefined ? joinRows(lists) : this.#ragged.merge(lists);
@@ -144,13 +145,21 @@ export class MergedExecution {
     const { buffer, lists: packed } = packTensorLists(responses);
     for (const [at, list] of packed.entries()) results[sound[at]?.index ?? 0] = plainResult(list);
     const stamps = [startNs, inputEndNs, outputStartNs, nowNs()] as const;
-    return { type: 'executed-requests', buffer, results, stamps };
+    return executedRequests(buffer, results, stamps);
   }
 
   #split(outputs: readonly Tensor[], rows: readonly number[]): readonly (readonly Tensor[])[] {
     // Without a batch dimension an execution has one request, and its outputs are all its own.
     return this.#hasBatchDimension ? splitRows(outputs, rows, this.#label) : [outputs];
   }
+}
+
+function executedRequests(
+  buffer: ArrayBuffer,
+  results: readonly RequestResult[],
+  stamps: ComputeStamps,
+): ExecuteReply {
+  return { type: 'executed-requests', buffer, results, stamps, eachStamps: undefined };
 }
 
 function joinRows(requests: readonly (readonly Tensor[])[]): readonly Tensor[] {

@@ -72,6 +72,11 @@ export interface RequestsModelInstance extends LoadedInstance {
   execute(
     requests: readonly ExecutionRequest[],
   ): Promise<readonly ExecutionResult[]> | readonly ExecutionResult[];
+  /**
+   * Executes each request by itself, one after another. Absent where nothing is spared by handing
+   * over several at once.
+   */
+  readonly executeEach?: (requests: readonly ExecutionRequest[]) => Promise<readonly TimedResult[]>;
 }
 
 /** A request as an instance sees it. Its inputs are raw. */
@@ -107,6 +112,12 @@ export type ExecutionResult =
   | { readonly type: 'error'; readonly error: ErrorMessage }
   | { readonly type: 'streamed' }
   | { readonly type: 'rescheduled' };
+
+/** A result, and how long its execution took by itself. */
+export interface TimedResult {
+  readonly result: ExecutionResult;
+  readonly durationNs: number;
+}
 
 /** What an instance may ask of the server. */
 export interface InstanceHostApi {

@@ -42,6 +42,7 @@ export class InstancePool implements ModelInstances {
   #config: ModelConfig;
   #batchForm: BatchForm = 'requests';
   #answersReadiness = false;
+  #takesBundles = false;
   #phase: 'starting' | 'running' | 'closing' = 'starting';
   #idleListener: () => void = () => {};
   readonly #laneListeners = new Map<Instance, () => void>();
@@ -59,6 +60,10 @@ export class InstancePool implements ModelInstances {
 
   get idleInstances(): number {
     return this.#idle.length > 0 || !this.#hasFailed() ? this.#idle.length : 1;
+  }
+
+  get takesBundles(): boolean {
+    return this.#takesBundles;
   }
 
   get canRunAhead(): boolean {
@@ -129,6 +134,7 @@ export class InstancePool implements ModelInstances {
       placement,
       instances: new SingleInstance(instance, {
         batchForm: this.#batchForm,
+        takesBundles: this.#takesBundles,
         isIdle: () => this.#idle.includes(instance),
         take: () => this.#removeIdle(instance),
         onIdle: (listener) => this.#laneListeners.set(instance, listener),
@@ -218,6 +224,7 @@ export class InstancePool implements ModelInstances {
       const started = await one.instance.start(this.#describe(one, threads), this.#config);
       this.#batchForm = started.batchForm;
       this.#answersReadiness = started.answersReadiness;
+      this.#takesBundles = started.takesBundles;
     });
     const outcomes = await Promise.allSettled(starts);
     for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;

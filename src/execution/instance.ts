@@ -60,6 +60,7 @@ export interface InstanceBlueprint {
 export interface StartedInstance {
   readonly batchForm: BatchForm;
   readonly answersReadiness: boolean;
+  readonly takesBundles: boolean;
 }
 
 /** One instance of a model: a thread, and the thread that follows it when it dies. */
@@ -279,9 +280,8 @@ export class Instance {
       [port],
     );
     if (reply.type !== 'initialized') throw unexpected(reply);
-    const { batchForm, answersReadiness } = reply;
-    this.#started = { batchForm, answersReadiness };
-    return this.#started;
+    this.#started = reply;
+    return reply;
   }
 
   /** Runs a task of the start within the time that it may take; rejects with the load error. */

@@ -89,6 +89,8 @@ export interface RequestsExecuteTask {
   readonly type: 'execute-requests';
   readonly executionId: number;
   readonly buffer: ArrayBuffer;
+  /** The requests are no batch: each is an execution by itself, one after another. */
+  readonly executesEach: boolean;
   readonly requests: readonly RequestMessage[];
 }
 
@@ -151,6 +153,8 @@ export type InstanceReply =
       readonly batchForm: BatchForm;
       /** The model has a word of its own on its readiness: `is-ready` is worth a question. */
       readonly answersReadiness: boolean;
+      /** Takes several requests to be executed one after another. */
+      readonly takesBundles: boolean;
     }
   /** Outputs of all rows, to be split by the rows of each request. */
   | {
@@ -167,6 +171,8 @@ export type InstanceReply =
       readonly buffer: ArrayBuffer;
       readonly results: readonly RequestResult[];
       readonly stamps: ComputeStamps;
+      /** Stamps of each request, where each was an execution by itself. */
+      readonly eachStamps: readonly ComputeStamps[] | undefined;
     }
   | { readonly type: 'ready'; readonly isReady: boolean }
   | { readonly type: 'finalized' }

@@ -19,6 +19,8 @@ export interface ModelInstances {
   /** How the backend wants its batches; known once the instances have started. */
   readonly batchForm: BatchForm;
   readonly idleInstances: number;
+  /** Requests that are executed one by one may come together in one task. */
+  readonly takesBundles: boolean;
   /** A busy instance takes one execution more, which follows its current one after a short time. */
   readonly canRunAhead: boolean;
   /**

@@ -12,6 +12,7 @@ import type {
 /** What an instance's place in its pool answers and hears. */
 export interface InstanceSeat {
   readonly batchForm: BatchForm;
+  readonly takesBundles: boolean;
   /** Not while it runs, is being replaced, or answers whether the model is ready. */
   isIdle(): boolean;
   /** No longer idle, as far as the pool knows. */
@@ -36,6 +37,10 @@ export class SingleInstance implements ModelInstances {
 
   get batchForm(): BatchForm {
     return this.#seat.batchForm;
+  }
+
+  get takesBundles(): boolean {
+    return this.#seat.takesBundles;
   }
 
   get idleInstances(): number {

@@ -1,5 +1,6 @@
 import type { Clock } from '../clock.js';
 import { cancelled, unavailable } from '../errors.js';
+import type { LookPolicy } from './dynamic-batcher.js';
 import { InFlightRequests } from './in-flight-requests.js';
 import type { PendingRequest } from './pending-request.js';
 import { QueuedRequest, RequestList } from './request-list.js';
@@ -9,15 +10,22 @@ import type { BatchExecutor, Scheduler } from './scheduler.js';
 /*
  *   event \ state   | open                      | draining                  | destroyed
  *   ----------------+---------------------------+---------------------------+-----------
- *   enqueue         | queue, run while idle     | refuse                    | refuse
- *   instance idle   | run while idle            | run while idle            | -
+ *   enqueue         | queue, look               | refuse                    | refuse
+ *   look            | run while idle            | run while idle            | -
+ *   instance idle   | look                      | look                      | -
  *   cancel (queued) | fail with CANCELLED       | the same                  | -
  *   destroy         | fail all, → destroyed     | the same                  | -
  */
 
 /**
+ * Inputs of the requests that are handed over together. For large ones nothing is gained: copying
+ * them takes far longer than waking an instance.
+ */
+const bundleBytesMax = 256 * 1024;
+
+/**
  * For models without batching: each request runs alone, first come, first served, on whichever
- * instance is free. Priorities and timeouts of requests mean nothing here, as in the reference
+ * instance is free; what waits may be handed over together, to run one after another. Priorities and timeouts of requests mean nothing here, as in the reference
  * server; they belong to `dynamic_batching`.
  */
 export class DirectScheduler implements Scheduler {
@@ -26,12 +34,15 @@ export class DirectScheduler implements Scheduler {
   readonly #clock: Clock;
   readonly #waiting = new RequestList();
   readonly #inFlight = new InFlightRequests();
+  readonly #lookPolicy: LookPolicy;
   #state: 'open' | 'draining' | 'destroyed' = 'open';
+  #isLookDue = false;
 
-  constructor(modelName: string, executor: BatchExecutor, clock: Clock) {
+  constructor(modelName: string, executor: BatchExecutor, clock: Clock, lookPolicy: LookPolicy) {
     this.#modelName = modelName;
     this.#executor = executor;
     this.#clock = clock;
+    this.#lookPolicy = lookPolicy;
     executor.onIdle(() => this.#runWhileIdle());
   }
 
@@ -56,8 +67,9 @@ export class DirectScheduler implements Scheduler {
       pending.fail(cancelled('request was cancelled'), 'CANCELED');
       return;
     }
-    if (this.#waiting.size === 0 && this.#executor.idleInstances > 0) {
-      this.#run(pending);
+    const hasIdle = this.#executor.idleInstances > 0;
+    if (hasIdle && this.#waiting.size === 0 && this.#executor.bundleSizeMax === 1) {
+      this.#run([pending]);
       return;
     }
     const entry = new QueuedRequest(pending, '', 0, nowNs, Number.POSITIVE_INFINITY, 0);
@@ -66,6 +78,7 @@ export class DirectScheduler implements Scheduler {
       this.#waiting.remove(entry);
       pending.fail(cancelled('request was cancelled'), 'CANCELED');
     };
+    if (hasIdle) this.#lookLater();
   }
 
   drain(): Promise<void> {
@@ -84,18 +97,42 @@ export class DirectScheduler implements Scheduler {
     }
   }
 
+  #lookLater(): void {
+    if (this.#isLookDue) return;
+    this.#isLookDue = true;
+    this.#lookPolicy(() => {
+      this.#isLookDue = false;
+      this.#runWhileIdle();
+    });
+  }
+
   #runWhileIdle(): void {
-    while (this.#executor.idleInstances > 0) {
-      const entry = this.#waiting.first;
-      if (entry === undefined) return;
-      this.#waiting.remove(entry);
-      entry.pending.onCancel = undefined;
-      this.#run(entry.pending);
+    while (this.#waiting.size > 0) {
+      const { idleInstances, bundleSizeMax } = this.#executor;
+      if (idleInstances === 0) return;
+      // An instance must not take what another one could run at the same time.
+      const share = Math.ceil(this.#waiting.size / idleInstances);
+      this.#run(this.#take(Math.min(share, bundleSizeMax)));
     }
   }
 
-  #run(pending: PendingRequest): void {
-    pending.state = 'executing';
-    this.#executor.execute([pending]);
+  /** The first `countMax` requests, or fewer where their inputs are large, but at least one. */
+  #take(countMax: number): PendingRequest[] {
+    const taken: PendingRequest[] = [];
+    let byteLength = 0;
+    for (let entry = this.#waiting.first; entry !== undefined; entry = this.#waiting.first) {
+      for (const input of entry.pending.modelInputs) byteLength += input.bytes.byteLength;
+      if (taken.length > 0 && byteLength > bundleBytesMax) break;
+      this.#waiting.remove(entry);
+      entry.pending.onCancel = undefined;
+      taken.push(entry.pending);
+      if (taken.length >= countMax) break;
+    }
+    return taken;
+  }
+
+  #run(requests: readonly PendingRequest[]): void {
+    for (const pending of requests) pending.state = 'executing';
+    this.#executor.execute(requests);
   }
 }

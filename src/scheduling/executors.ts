@@ -20,6 +20,10 @@ export class ExecutorGroup implements BatchExecutor {
   /** Each takes what comes when it is idle; this group has lanes, which never run ahead. */
   readonly aheadRowsMin = Number.POSITIVE_INFINITY;
 
+  get bundleSizeMax(): number {
+    return Math.min(...this.#executors.map((executor) => executor.bundleSizeMax));
+  }
+
   execute(batch: readonly PendingRequest[]): void {
     const idle = this.#executors.find((executor) => executor.idleInstances > 0);
     if (idle === undefined) throw internal('execute without an idle instance; this is a bug');
@@ -53,6 +57,9 @@ export class RateLimitedExecutor implements BatchExecutor {
 
   /** An execution that waits in its instance would hold resources for nothing. */
   readonly aheadRowsMin = Number.POSITIVE_INFINITY;
+
+  /** Each execution asks for its resources. */
+  readonly bundleSizeMax = 1;
 
   execute(batch: readonly PendingRequest[]): void {
     this.#ticket.start();

@@ -37,6 +37,11 @@ export interface BatchExecutor {
    */
   readonly aheadRowsMin: number;
   /**
+   * How many requests that are executed one by one an instance takes at once: 1 where it gains
+   * nothing by it, or where the last of them would wait too long for their answers.
+   */
+  readonly bundleSizeMax: number;
+  /**
    * Runs `batch` on an instance, taking ownership of its requests: each is completed or failed by
    * the executor. Call only while `idleInstances > 0`, or with at least `aheadRowsMin` rows.
    */

@@ -24,6 +24,7 @@ import type { Tensor } from '../inference/tensor.js';
 import type { ModelConfig } from '../model-config/model-config.js';
 import type { PendingRequest } from '../scheduling/pending-request.js';
 import type { BatchExecutor } from '../scheduling/scheduler.js';
+import { BundleSize } from './bundle-size.js';
 import type { ExecutionRecorder } from './execution-recorder.js';
 import { OutputForm } from './output-form.js';
 import { StreamedBatch } from './streamed-batch.js';
@@ -40,6 +41,9 @@ export class ModelExecutor implements BatchExecutor {
   readonly #label: string;
   readonly #isDecoupled: boolean;
   readonly #isBatching: boolean;
+  /** Requests that come together are no batch. */
+  readonly #executesEach: boolean;
+  readonly #bundleSize = new BundleSize();
   /** Requests of a batch may differ in shape: the instance's thread joins them. */
   readonly #isRagged: boolean;
   /** A sequence's next request must not start before its former one has given its state back. */
@@ -64,6 +68,9 @@ export class ModelExecutor implements BatchExecutor {
     this.#label = `model '${config.name}' version ${version}`;
     this.#isDecoupled = config.model_transaction_policy?.decoupled === true;
     this.#isBatching = config.max_batch_size > 0;
+    const hasBatcher =
+      config.dynamic_batching !== undefined || config.sequence_batching !== undefined;
+    this.#executesEach = !(this.#isBatching && hasBatcher);
     this.#isRagged = RaggedBatch.of(config) !== undefined;
     this.#settlesFirst = config.sequence_batching !== undefined;
     this.#form = new OutputForm(config);
@@ -82,6 +89,11 @@ export class ModelExecutor implements BatchExecutor {
     return this.#instances.canRunAhead && !this.#settlesFirst
       ? this.#lastRows
       : Number.POSITIVE_INFINITY;
+  }
+
+  get bundleSizeMax(): number {
+    const takesBundles = this.#executesEach && this.#instances.takesBundles && !this.#isDecoupled;
+    return takesBundles ? this.#bundleSize.sizeMax : 1;
   }
 
   onIdle(listener: () => void): void {
@@ -142,7 +154,8 @@ export class ModelExecutor implements BatchExecutor {
         inputs: lists[index] ?? [],
       };
     });
-    return { type: 'execute-requests', executionId, buffer, requests };
+    const executesEach = batch.length > 1 && this.#executesEach;
+    return { type: 'execute-requests', executionId, buffer, executesEach, requests };
   }
 
   #requestedUnion(batch: readonly PendingRequest[]): readonly string[] {
@@ -181,8 +194,7 @@ export class ModelExecutor implements BatchExecutor {
         this.#finishMerged(batch, reply);
         return;
       case 'executed-requests':
-        this.#stamp(batch, reply.stamps);
-        this.#recorder.executed(rowsOf(batch), reply.stamps);
+        this.#record(batch, reply);
         for (let index = 0; index < batch.length; index += 1) {
           const pending = batch[index];
           const result = reply.results[index];
@@ -271,13 +283,27 @@ export class ModelExecutor implements BatchExecutor {
     }
   }
 
-  #stamp(batch: readonly PendingRequest[], stamps: ComputeStamps): void {
-    for (const { timing } of batch) {
-      timing.computeStartNs = stamps[0];
-      timing.computeInputEndNs = stamps[1];
-      timing.computeOutputStartNs = stamps[2];
-      timing.computeEndNs = stamps[3];
+  #record(
+    batch: readonly PendingRequest[],
+    { stamps, eachStamps }: Extract<ExecuteReply, { readonly type: 'executed-requests' }>,
+  ): void {
+    if (eachStamps === undefined) {
+      this.#stamp(batch, stamps);
+      this.#recorder.executed(rowsOf(batch), stamps);
+      if (this.#executesEach) this.#bundleSize.observe(stamps[2] - stamps[1]);
+      return;
     }
+    for (const [index, pending] of batch.entries()) {
+      const own = eachStamps[index];
+      if (own === undefined) continue;
+      stampRequest(pending, own);
+      this.#recorder.executed(pending.rows, own);
+      this.#bundleSize.observe(own[2] - own[1]);
+    }
+  }
+
+  #stamp(batch: readonly PendingRequest[], stamps: ComputeStamps): void {
+    for (const pending of batch) stampRequest(pending, stamps);
   }
 
   #respond(pending: PendingRequest, message: ResponseMessage, buffer: ArrayBuffer): void {
@@ -300,6 +326,13 @@ export class ModelExecutor implements BatchExecutor {
       outputs: this.#form.toClient(outputs, request.requestedOutputs),
     };
   }
+}
+
+function stampRequest({ timing }: PendingRequest, stamps: ComputeStamps): void {
+  timing.computeStartNs = stamps[0];
+  timing.computeInputEndNs = stamps[1];
+  timing.computeOutputStartNs = stamps[2];
+  timing.computeEndNs = stamps[3];
 }
 
 function rowsOf(batch: readonly PendingRequest[]): number {

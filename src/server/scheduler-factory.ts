@@ -89,7 +89,7 @@ export class SchedulerFactory {
       const options = dynamicBatchingOptions(config);
       return new DynamicBatcher(options, executor, this.#clock, lookAfterArrivals);
     }
-    return new DirectScheduler(config.name, executor, this.#clock);
+    return new DirectScheduler(config.name, executor, this.#clock, lookAfterArrivals);
   }
 
   #cached(model: ScheduledModel, scheduler: Scheduler): Scheduler {

@@ -32,7 +32,8 @@ function reply(...types: RequestResult['type'][]): ExecuteReply {
     return { type: 'response', response: { outputs: [], parameters: [] } };
   });
   const buffer = new ArrayBuffer(0);
-  return { type: 'executed-requests', buffer, results, stamps: [0, 0, 0, 0] };
+  const stamps = [0, 0, 0, 0] as const;
+  return { type: 'executed-requests', buffer, results, stamps, eachStamps: undefined };
 }
 
 it('stays open from the reply to the last final notice', () => {

@@ -10,7 +10,8 @@ const failed: ExecuteReply = {
 
 function ran(startNs: number, endNs: number): ExecuteReply {
   const stamps = [startNs, startNs, endNs, endNs] as const;
-  return { type: 'executed-requests', buffer: new ArrayBuffer(0), results: [], stamps };
+  const buffer = new ArrayBuffer(0);
+  return { type: 'executed-requests', buffer, results: [], stamps, eachStamps: undefined };
 }
 
 describe('an execution may wait behind the one that runs', () => {

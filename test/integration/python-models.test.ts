@@ -56,23 +56,30 @@ describe('a Python model', () => {
     expect(asFloats(outputs[1])).toEqual([0, 1, 2, 3]);
   });
 
-  it('gets one call a request when it does not batch, and fails them one by one', async () => {
+  it('gets one call a request of a bundle, and fails them one by one', async () => {
     const model = await models.loadSource(
       intToInt,
       `
+import time
 class TritonPythonModel:
     def execute(self, requests):
-        if pb_utils.get_input_tensor_by_name(requests[0], "A").as_numpy()[0] < 0:
+        a = pb_utils.get_input_tensor_by_name(requests[0], "A").as_numpy()[0]
+        if a < 0:
             raise ValueError("negative")
+        time.sleep(a / 1000)
         return [pb_utils.InferenceResponse([
             pb_utils.Tensor("B", np.array([len(requests)], np.int32))]) for _ in requests]
 `,
     );
-    const results = await model.instance.execute(
-      [1, -1, 2].map((value) => testRequest([ints('A', [1], [value])])),
+    const timed = await model.instance.executeEach?.(
+      [0, -1, 30].map((value) => testRequest([ints('A', [1], [value])])),
     );
+    const results = timed?.map(({ result }) => result) ?? [];
     expect(results.map(({ type }) => type)).toEqual(['response', 'error', 'response']);
     expect(results[0]?.type === 'response' && asInts(results[0].response.outputs[0])).toEqual([1]);
+    const [first, , last] = timed ?? [];
+    expect(first?.durationNs).toBeGreaterThan(0);
+    expect(last?.durationNs).toBeGreaterThanOrEqual(30e6);
   });
 
   it('gets a whole batch in one call when it batches', async () => {

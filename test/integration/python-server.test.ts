@@ -90,6 +90,25 @@ describe('a server with Python models', () => {
     return pid;
   }
 
+  it('counts each of many waiting requests as an execution of its own', async () => {
+    await start();
+    // Until executions are known to be short, requests go one by one.
+    for (let round = 0; round < 8; round += 1) {
+      const answers = await Promise.all(Array.from({ length: 32 }, () => infer('first', 0)));
+      expect(answers.filter(({ status, pid }) => status !== 200 || pid === 0)).toEqual([]);
+    }
+    const response = await fetch(`${server.httpUrl}/v2/models/first/stats`, {
+      headers: { connection: 'close' },
+    });
+    const { model_stats } = (await response.json()) as { readonly model_stats: readonly object[] };
+    expect(model_stats[0]).toMatchObject({
+      inference_count: 256,
+      execution_count: 256,
+      inference_stats: { success: { count: 256 } },
+      batch_stats: [{ batch_size: 1, compute_infer: { count: 256 } }],
+    });
+  });
+
   it('fails what runs in a killed process, starts it again, and disturbs no other model', async () => {
     await start();
     const { pid } = await infer('first', 0);

@@ -131,7 +131,8 @@ class WireTest(unittest.TestCase):
             payload = joined(
                 wire.encode_request("id1", 3, 2**40, correlation, 7, ["O"], parameters, tensors)
             )
-            (request,) = decode_requests(payload, wire.HeadReader(["X"]), None)
+            form, (request,) = decode_requests(payload, wire.HeadReader(["X"]), None)
+            self.assertEqual(form, 0)
             self.assertEqual(request.request_id(), "id1")
             self.assertEqual(request.flags(), 3)
             self.assertEqual(request.timeout(), 2**40)
@@ -157,11 +158,19 @@ class WireTest(unittest.TestCase):
         assert output is not None
         np.testing.assert_array_equal(output.as_numpy(), tensor.as_numpy())
 
+    def test_durations_are_steps_of_100_ns_up_to_the_largest_that_fits(self) -> None:
+        result = pb_utils.InferenceResponse([])._result(frozenset())
+        payload = joined(wire.encode_results([result] * 3, [99, 100_199, 10**15]))
+        steps = [
+            wire.RESULT_RECORD.unpack_from(payload, 8 + 16 * index)[3] for index in range(3)
+        ]
+        self.assertEqual(steps, [0, 1001, 2**32 - 1])
+
     def test_remembers_a_bounded_number_of_heads(self) -> None:
         reader = wire.HeadReader(())
         for value in range(2000):
             payload = joined(wire.encode_request("", 0, 0, 0, value, [], {}, []))
-            (request,) = decode_requests(payload, reader, None)
+            _, (request,) = decode_requests(payload, reader, None)
             self.assertEqual(request._head.priority, value)
         self.assertLessEqual(len(reader._heads), 512)
 

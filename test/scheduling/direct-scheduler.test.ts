@@ -1,13 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { DirectScheduler } from '../../src/scheduling/direct-scheduler.js';
+import { type LookPolicy, lookAtOnce } from '../../src/scheduling/dynamic-batcher.js';
 import { FakeClock } from '../support/fake-clock.js';
 import { FakeExecutor } from '../support/fake-executor.js';
-import { observedRequest } from '../support/pending-requests.js';
+import { int32Tensor, observedRequest } from '../support/pending-requests.js';
 
-function setUp(instances: number) {
+function setUp(instances: number, lookPolicy: LookPolicy = lookAtOnce) {
   const clock = new FakeClock();
   const executor = new FakeExecutor(instances);
-  const scheduler = new DirectScheduler('m', executor, clock);
+  const scheduler = new DirectScheduler('m', executor, clock, lookPolicy);
   const send = (id: string, rows = 1) => {
     const observed = observedRequest({ id }, rows);
     scheduler.enqueue(observed.pending);
@@ -28,6 +29,68 @@ describe('DirectScheduler', () => {
     executor.complete(0);
     expect(ranIds()).toEqual([['a'], ['b'], ['c'], ['d']]);
     expect(scheduler.queuedRequests).toBe(0);
+  });
+
+  it.each<[string, number, number, readonly (readonly string[])[]]>([
+    ['all that wait', 1, 8, [['a'], ['b', 'c', 'd', 'e', 'f']]],
+    ['no more than the instance takes', 1, 3, [['a'], ['b', 'c', 'd'], ['e', 'f']]],
+  ])('hands over %s where the instance takes several', (_what, instances, bundleSize, ran) => {
+    const { executor, send, ranIds } = setUp(instances);
+    send('a');
+    for (const id of ['b', 'c', 'd', 'e', 'f']) send(id);
+    executor.bundleSizeMax = bundleSize;
+    for (let index = 0; index < ran.length; index += 1) executor.complete(index);
+    expect(ranIds()).toEqual(ran);
+  });
+
+  it('shares what waits among the idle instances', () => {
+    let look = (): void => {};
+    const { executor, send, ranIds } = setUp(2, (later) => {
+      look = later;
+    });
+    executor.bundleSizeMax = 8;
+    for (const id of ['a', 'b', 'c', 'd', 'e']) send(id);
+    expect(ranIds()).toEqual([]);
+    look();
+    expect(ranIds()).toEqual([
+      ['a', 'b', 'c'],
+      ['d', 'e'],
+    ]);
+  });
+
+  it.each([
+    [65_536, [['small', '0', '1', '2', '3'], ['4']]],
+    [
+      65_537,
+      [
+        ['small', '0', '1', '2'],
+        ['3', '4'],
+      ],
+    ],
+    [262_145, [['small'], ['0'], ['1'], ['2'], ['3'], ['4']]],
+  ])('hands over at most 256 KiB of inputs together: %i bytes each', (byteLength, ran) => {
+    const { executor, scheduler, send, ranIds } = setUp(1);
+    send('first');
+    send('small');
+    for (let index = 0; index < 5; index += 1) {
+      const bytes = new Uint8Array(byteLength);
+      const inputs = [{ ...int32Tensor('IN', [1], [0]), bytes }];
+      scheduler.enqueue(observedRequest({ id: String(index), inputs }, 1).pending);
+    }
+    executor.bundleSizeMax = 8;
+    for (let index = 0; index <= ran.length; index += 1) executor.complete(index);
+    expect(ranIds()).toEqual([['first'], ...ran]);
+  });
+
+  it('leaves a request that was cancelled out of the next bundle', () => {
+    const { executor, send, ranIds } = setUp(1);
+    executor.bundleSizeMax = 8;
+    send('a');
+    send('b');
+    send('c').pending.cancel();
+    send('d');
+    executor.complete(0);
+    expect(ranIds()).toEqual([['a'], ['b', 'd']]);
   });
 
   it('stamps the arrival and marks what it hands over as executing', () => {

@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import type {
+  ComputeStamps,
   ErrorMessage,
   MergedExecuteTask,
   RequestsExecuteTask,
@@ -30,6 +31,7 @@ const stamps = [10, 20, 30, 40] as const;
 /** One instance whose answers the test gives by hand. */
 class FakeInstances implements ModelInstances {
   canRunAhead = false;
+  takesBundles = true;
   readonly batchForm: 'merged' | 'requests';
   readonly tasks: ExecuteTask[] = [];
   readonly commands: StreamCommand[] = [];
@@ -101,7 +103,22 @@ function answers(
     const response: ResponseMessage = { outputs: packed.lists[index] ?? [], parameters: [] };
     return { type: 'response' as const, response };
   });
-  return { type: 'executed-requests', buffer: packed.buffer, results, stamps };
+  return {
+    type: 'executed-requests',
+    buffer: packed.buffer,
+    results,
+    stamps,
+    eachStamps: undefined,
+  };
+}
+
+/** The same as {@link answers}, of a bundle. */
+function answersEach(
+  eachStamps: readonly ComputeStamps[],
+  ...each: readonly (readonly Tensor[] | ErrorMessage)[]
+): ExecuteReply {
+  const reply = answers(...each);
+  return reply.type === 'executed-requests' ? { ...reply, eachStamps } : reply;
 }
 
 function isTensors(one: readonly Tensor[] | ErrorMessage | 'streamed'): one is readonly Tensor[] {
@@ -398,6 +415,57 @@ describe('an instance that works request by request', () => {
     expect(model.executed).toEqual([[2, stamps]]);
   });
 
+  it.each<[string, Partial<ModelConfig>, boolean]>([
+    ['executes each of several where nothing makes batches', {}, true],
+    ['executes each of several without a batch dimension', { max_batch_size: 0 }, true],
+    ['executes several as a batch', { dynamic_batching: emptyDynamicBatching() }, false],
+    ['executes several sequences', { sequence_batching: emptySequenceBatching() }, false],
+  ])('%s', (_what, fields, executesEach) => {
+    const { run, instances } = running('requests', { ...batching, ...fields });
+    run(request([1]), request([2]));
+    expect(instances.tasks[0]).toMatchObject({ executesEach });
+    run(request([1]));
+    expect(instances.tasks[1]).toMatchObject({ executesEach: false });
+  });
+
+  it('stamps and counts each execution of a bundle by itself', async () => {
+    const requests = [request([1]), request([2, 3])];
+    model.run(...requests);
+    const own = [
+      [10, 11, 12, 13],
+      [13, 14, 15, 16],
+    ] as const;
+    const error = { code: 'INVALID_ARG' as const, message: 'not this one' };
+    await model.instances.reply(answersEach(own, [uint8('OUT', [1, 1], [5])], error));
+    expect(requests.map(({ pending }) => pending.timing.computeEndNs)).toEqual([13, 16]);
+    expect(model.executed).toEqual([
+      [1, own[0]],
+      [2, own[1]],
+    ]);
+    expect(requests.map(endOf)[1]).toEqual(['INVALID_ARG', 'not this one', 'SUCCESS']);
+  });
+
+  it.each<[string, Partial<ModelConfig>, boolean, number]>([
+    ['several at once when executions turn out to be short', {}, true, 32],
+    ['one at a time that does not take several', {}, false, 1],
+    ['one at a time that is decoupled', { model_transaction_policy: { decoupled: true } }, true, 1],
+    [
+      'one batch at a time that makes batches',
+      { dynamic_batching: emptyDynamicBatching() },
+      true,
+      1,
+    ],
+  ])('gives a model %s', async (_what, fields, takesBundles, expected) => {
+    const { executor, run, instances } = running('requests', { ...batching, ...fields });
+    instances.takesBundles = takesBundles;
+    expect(executor.bundleSizeMax).toBe(1);
+    for (let round = 0; round < 1000; round += 1) {
+      run(request([1]));
+      await instances.reply(answers([uint8('OUT', [1, 1], [5])]));
+    }
+    expect(executor.bundleSizeMax).toBe(expected);
+  });
+
   it('fails a request that its reply forgets', async () => {
     const requests = [request([1]), request([2])];
     model.run(...requests);
@@ -511,6 +579,17 @@ describe('responses beside the reply', () => {
     expect(model.responded).toEqual([]);
   });
 });
+
+function emptyDynamicBatching(): NonNullable<ModelConfig['dynamic_batching']> {
+  return {
+    preferred_batch_size: [],
+    max_queue_delay_microseconds: 0,
+    preserve_ordering: false,
+    priority_levels: 0,
+    default_priority_level: 0,
+    priority_queue_policy: {},
+  };
+}
 
 function emptySequenceBatching(): NonNullable<ModelConfig['sequence_batching']> {
   return {

@@ -9,6 +9,8 @@ export class FakeExecutor implements BatchExecutor {
   readonly batches: (readonly PendingRequest[])[] = [];
   /** Called for each batch as it starts. */
   onBatch: (batch: readonly PendingRequest[]) => void = () => {};
+  /** A test may change it. */
+  bundleSizeMax = 1;
   readonly #running = new Map<number, readonly PendingRequest[]>();
   readonly #instances: number;
   readonly #aheadRowsMin: number;

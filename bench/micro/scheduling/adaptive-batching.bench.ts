@@ -74,6 +74,7 @@ function isAfter(
 
 class SimulatedInstance implements BatchExecutor {
   readonly aheadRowsMin = Number.POSITIVE_INFINITY;
+  readonly bundleSizeMax = 1;
   idleInstances = 1;
   busyNs = 0;
   batches = 0;

@@ -11,6 +11,7 @@ const batchSize = 16;
 /** One instance that is busy until `finish`, and then answers its batch in one go. */
 class OneInstance implements BatchExecutor {
   readonly aheadRowsMin = Number.POSITIVE_INFINITY;
+  readonly bundleSizeMax = 1;
   idleInstances = 1;
   batches = 0;
   #batch: readonly PendingRequest[] = [];

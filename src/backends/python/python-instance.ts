@@ -1,13 +1,18 @@
 import { InferenceServerError } from '../../errors.js';
 import type { ErrorMessage } from '../../execution/messages.js';
-import type { ExecutionRequest, ExecutionResult, RequestsModelInstance } from '../backend.js';
+import type {
+  ExecutionRequest,
+  ExecutionResult,
+  RequestsModelInstance,
+  TimedResult,
+} from '../backend.js';
 import { ByteReader } from './byte-reader.js';
 import { ByteWriter } from './byte-writer.js';
 import { frameHeaderBytes, frameKind } from './frames.js';
 import { OpenStreams } from './open-streams.js';
 import type { PythonProcess } from './python-process.js';
 import { writeRequests } from './request-list.js';
-import { type ListedResult, ResultReader } from './result-list.js';
+import { type ListedResult, ResultReader, readDurationsNs } from './result-list.js';
 import type { ServerCalls } from './server-calls.js';
 
 /** How long a model may take in `finalize`. */
@@ -46,37 +51,33 @@ export class PythonInstance implements RequestsModelInstance {
 
   async execute(requests: readonly ExecutionRequest[]): Promise<readonly ExecutionResult[]> {
     const id = this.#process.newId();
-    if (this.#isDecoupled) this.#streams.open(id, requests);
-    this.#requests = requests;
-    this.#executionId = id;
-    const [lone] = requests;
-    this.#calls.running = {
-      id,
-      // Read only when the model calls another one: making a signal costs more than the rest.
-      get signal() {
-        return requests.length === 1 ? lone?.signal : undefined;
-      },
-    };
+    if (!this.#isDecoupled) {
+      return this.#results.read(await this.#run(id, requests, 'batch'), 0).map(toExecutionResult);
+    }
+    this.#streams.open(id, requests);
     try {
-      const payload = await this.#process.askWritten(frameKind.execute, id, (writer) =>
-        writeRequests(writer, requests),
-      );
+      const payload = await this.#run(id, requests, 'batch');
       const results = this.#results.read(payload, 0).map(toExecutionResult);
       for (const [index, { type }] of results.entries()) {
         if (type === 'rescheduled') this.#streams.release(id, index);
       }
       return results;
     } catch (error) {
-      if (!this.#isDecoupled || !(error instanceof InferenceServerError)) throw error;
+      if (!(error instanceof InferenceServerError)) throw error;
       // Each request ends through its stream, where some may have had responses already.
       const { code, message } = error;
       this.#streams.failExecution(id, requests.length, { code, message });
       return requests.map(() => ({ type: 'streamed' }));
-    } finally {
-      this.#calls.running = undefined;
-      this.#requests = [];
-      this.#executionId = 0;
     }
+  }
+
+  async executeEach(requests: readonly ExecutionRequest[]): Promise<readonly TimedResult[]> {
+    const payload = await this.#run(this.#process.newId(), requests, 'each');
+    const durationsNs = readDurationsNs(payload);
+    return this.#results.read(payload, 0).map((result, index) => ({
+      result: toExecutionResult(result),
+      durationNs: durationsNs[index] ?? 0,
+    }));
   }
 
   receive(kind: number, id: number, payload: Buffer): void {
@@ -92,6 +93,33 @@ export class PythonInstance implements RequestsModelInstance {
   async unload(): Promise<void> {
     await this.#process.finalize(finalizeMs);
     this.#calls.cancelAll();
+  }
+
+  /** Resolves with the results' payload. */
+  async #run(
+    id: number,
+    requests: readonly ExecutionRequest[],
+    form: 'batch' | 'each',
+  ): Promise<Buffer> {
+    this.#requests = requests;
+    this.#executionId = id;
+    const [lone] = requests;
+    this.#calls.running = {
+      id,
+      // Read only when the model calls another one: making a signal costs more than the rest.
+      get signal() {
+        return requests.length === 1 ? lone?.signal : undefined;
+      },
+    };
+    try {
+      return await this.#process.askWritten(frameKind.execute, id, (writer) =>
+        writeRequests(writer, requests, form),
+      );
+    } finally {
+      this.#calls.running = undefined;
+      this.#requests = [];
+      this.#executionId = 0;
+    }
   }
 
   async #askReadiness(): Promise<boolean> {

@@ -27,13 +27,18 @@ export type ListedRequest = Omit<ExecutionRequest, 'signal' | 'send' | 'sendErro
 
 /**
  * Writes the requests behind what `writer` holds, which must end on an 8-byte boundary. The result
- * is the whole in pieces to be sent in order; the last ones may be the tensors' own memory.
+ * is the whole in pieces to be sent in order; the last ones may be the tensors' own memory. The
+ * requests are one execution's `batch`, or `each` is an execution by itself.
  * INVALID_ARG beyond 4 GiB.
  */
-export function writeRequests(writer: ByteWriter, requests: readonly ListedRequest[]): Buffer[] {
+export function writeRequests(
+  writer: ByteWriter,
+  requests: readonly ListedRequest[],
+  form: 'batch' | 'each',
+): Buffer[] {
   const start = writer.length;
   writer.u32(requests.length);
-  writer.u32(0);
+  writer.u32(form === 'each' ? 1 : 0);
   const records = writer.skip(recordBytes * requests.length);
   for (const [index, request] of requests.entries()) {
     const record = records + recordBytes * index;

@@ -43,6 +43,20 @@ interface ResponseHead {
 /** One entry of a list: a result of an execution, or `none` where a stream ends without one. */
 export type ListedResult = ExecutionResult | { readonly type: 'none' };
 
+/** Unit of the durations in records. */
+const durationStepNs = 100;
+
+/** How long each execution took whose results are the list of `payload`. */
+export function readDurationsNs(payload: Buffer): number[] {
+  const count = payload.readUInt32LE(0);
+  const durations: number[] = [];
+  for (let index = 0; index < count; index += 1) {
+    const steps = payload.readUInt32LE(listHeaderBytes + recordBytes * index + 12);
+    durations.push(steps * durationStepNs);
+  }
+  return durations;
+}
+
 /** Reads result lists. Most heads repeat, so they are recognised rather than parsed again. */
 export class ResultReader {
   readonly #heads = new Map<string, ResponseHead>();

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
+import time
 from typing import Any, Awaitable, List, Optional
 
 from nereid_host import channel as ch
@@ -39,7 +40,7 @@ class Execution:
 
 
 class Executor:
-    """Runs executions of one model. A model without batching gets one request a call."""
+    """Runs the executions of one model."""
 
     def __init__(
         self,
@@ -47,7 +48,6 @@ class Executor:
         model: Any,
         output_names: List[str],
         is_decoupled: bool,
-        has_batching: bool,
         instance_name: str,
     ) -> None:
         self._link = link
@@ -55,7 +55,6 @@ class Executor:
         self._model = model
         self._reader = wire.HeadReader(output_names)
         self._is_decoupled = is_decoupled
-        self._has_batching = has_batching
         self._loop: Optional[asyncio.AbstractEventLoop] = None
 
     def run(self, frame: ch.Frame) -> None:
@@ -64,19 +63,16 @@ class Executor:
         link.current_execution_id = execution_id
         try:
             execution = Execution(link, execution_id, self._is_decoupled)
-            requests = decode_requests(frame.payload, self._reader, execution)
+            form, requests = decode_requests(frame.payload, self._reader, execution)
             if self._is_decoupled:
                 self._run_decoupled(requests)
-                execution.has_returned = True
                 results = [_result_of_stream(request) for request in requests]
-            elif self._has_batching or len(requests) == 1:
-                results = self._run_batch(requests)
+                parts = wire.encode_results(results)
+            elif form == wire.FORM_EACH:
+                parts = self._run_each(requests)
             else:
-                results = []
-                for request in requests:
-                    results += self._run_alone(request)
+                parts = wire.encode_results(self._run_batch(requests))
             execution.has_returned = True
-            parts = wire.encode_results(results)
         except BaseException as error:  # noqa: B902 - sys.exit() of a model is its failure
             link.channel.send(ch.FAILED, execution_id, [self._failure(error)])
             return
@@ -117,12 +113,21 @@ class Executor:
                 results.append(_result_of_sender(request, response))
         return results
 
-    def _run_alone(self, request: InferenceRequest) -> List[Result]:
-        """One of several requests that came together: its failure is its own."""
-        try:
-            return self._run_batch([request])
-        except BaseException as error:  # noqa: B902 - as in `run`
-            return [(wire.RESULT_ERROR, self._failure(error), [], 0)]
+    def _run_each(self, requests: List[InferenceRequest]) -> List[Any]:
+        """An execution for each request, one after another: a failure is its own."""
+        results: List[Result] = []
+        durations_ns: List[int] = []
+        now_ns = time.perf_counter_ns
+        start_ns = now_ns()
+        for request in requests:
+            try:
+                results += self._run_batch([request])
+            except BaseException as error:  # noqa: B902 - as in `run`
+                results.append((wire.RESULT_ERROR, self._failure(error), [], 0))
+            end_ns = now_ns()
+            durations_ns.append(end_ns - start_ns)
+            start_ns = end_ns
+        return wire.encode_results(results, durations_ns)
 
     def _failure(self, error: BaseException) -> bytes:
         text = str(error) if isinstance(error, _ContractError) else describe(error)

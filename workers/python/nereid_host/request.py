@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, List, Optional, Sequence, Union
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from nereid_host import model_calls, wire
 from nereid_host.errors import TritonModelException
@@ -216,9 +216,9 @@ def get_input_tensor_by_name(request: InferenceRequest, name: str) -> Optional[T
 
 def decode_requests(
     payload: Any, reader: wire.HeadReader, execution: Any
-) -> List[InferenceRequest]:
-    """The requests of an execution; their inputs stay bytes of `payload` until asked for."""
-    (count, _) = wire.LIST_HEADER.unpack_from(payload)
+) -> Tuple[int, List[InferenceRequest]]:
+    """Form and requests of a frame; their inputs stay bytes of `payload` until asked for."""
+    count, form = wire.LIST_HEADER.unpack_from(payload)
     record = wire.LIST_HEADER.size
     position = record + wire.REQUEST_RECORD.size * count
     new = InferenceRequest.__new__
@@ -254,4 +254,4 @@ def decode_requests(
         request._trace = None
         request._is_rescheduled = False
         requests.append(request)
-    return requests
+    return form, requests

@@ -79,7 +79,6 @@ class Session:
             model,
             [output["name"] for output in config["output"]],
             bool(policy.get("decoupled")),
-            config["max_batch_size"] > 0,
             args["model_instance_name"],
         )
         if hasattr(model, "bind_source"):

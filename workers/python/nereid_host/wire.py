@@ -1,14 +1,15 @@
 """How requests and responses lie in a frame's payload. Little-endian throughout.
 
 Request list            Result list
-  u32 count, u32 0        u32 count, u32 0
+  u32 count, u32 form     u32 count, u32 0
   count x record          count x record
   count x (head, id)      count x head
   data, 8-byte aligned    data, 8-byte aligned
 
 Request record: u32 head length, u32 id length, u32 data offset, u32 flags, u64 timeout in
-microseconds, u64 numeric correlation id. Result record: u32 kind, u32 head length, u32 data
-offset, u32 0. Data offsets count from the start of the payload; tensors follow one another there,
+microseconds, u64 numeric correlation id. The form is 0 for a batch, and 1 where each request is an
+execution by itself. Result record: u32 kind, u32 head length, u32 data offset, u32 duration of a
+request that was executed by itself, in steps of 100 ns. Data offsets count from the start of the payload; tensors follow one another there,
 each on an 8-byte boundary.
 
 A head says everything about a request or response but its bytes, and most traffic repeats a few
@@ -42,6 +43,11 @@ _U64 = struct.Struct("<Q")
 _I64 = struct.Struct("<q")
 _F64 = struct.Struct("<d")
 _TYPE = struct.Struct("<BB")
+
+FORM_EACH = 1
+
+_DURATION_STEP_NS = 100
+_DURATION_MAX = 0xFFFFFFFF
 
 RESULT_RESPONSE = 0
 RESULT_ERROR = 1
@@ -195,8 +201,13 @@ def encode_response_head(
     return _HEAD.pack(len(tensors), 0, parameter_count, 0) + head + extra, data, total
 
 
-def encode_results(results: Sequence[Tuple[int, bytes, List[Any], int]]) -> List[Any]:
-    """Parts of a payload for `(kind, head, data parts, data length)` of each result."""
+def encode_results(
+    results: Sequence[Tuple[int, bytes, List[Any], int]], durations_ns: Sequence[int] = ()
+) -> List[Any]:
+    """Parts of a payload for `(kind, head, data parts, data length)` of each result.
+
+    `durations_ns` are those of the requests that were executed by themselves.
+    """
     count = len(results)
     offset = LIST_HEADER.size + RESULT_RECORD.size * count
     for result in results:
@@ -206,10 +217,13 @@ def encode_results(results: Sequence[Tuple[int, bytes, List[Any], int]]) -> List
     parts: List[Any] = [LIST_HEADER.pack(count, 0)]
     data: List[Any] = []
     heads: List[bytes] = []
-    for kind, head, payload, length in results:
+    for index, (kind, head, payload, length) in enumerate(results):
         if offset > _OFFSET_MAX:
             raise TritonModelException("the responses of one execution exceed 4 GiB")
-        parts.append(RESULT_RECORD.pack(kind, len(head), offset, 0))
+        duration = 0
+        if durations_ns:
+            duration = min(durations_ns[index] // _DURATION_STEP_NS, _DURATION_MAX)
+        parts.append(RESULT_RECORD.pack(kind, len(head), offset, duration))
         heads.append(head)
         data += payload
         offset += length
