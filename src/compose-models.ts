@@ -19,6 +19,7 @@ import { ModelRegistry } from './server/model-registry.js';
 import { ModelServices } from './server/model-services.js';
 import { type LoadedModels, OnDemandModels } from './server/on-demand-models.js';
 import { RepositorySet } from './server/repository-set.js';
+import { RevisionFinder } from './server/revision-finder.js';
 import { RevisionReader } from './server/revision-reader.js';
 import { SchedulerFactory } from './server/scheduler-factory.js';
 import { ServerCore } from './server/server-core.js';
@@ -89,6 +90,7 @@ export async function composeModels(
         }),
       ),
     ),
+    options.repository.isNamespaced ? 'by-repository' : 'off',
     logger,
   );
   const cache = await openCache(options, logger);
@@ -127,7 +129,8 @@ export async function composeModels(
     },
   );
   const calls = new CallGraph((name, version) => core.instancesOf(name, version));
-  const control = new ModelControl(registry, repositories, reader, loader, logger);
+  const finder = new RevisionFinder(repositories, reader, registry, logger);
+  const control = new ModelControl(registry, repositories, finder, loader, logger);
   const { controlMode } = options.repository;
   const onDemand =
     controlMode === 'on-demand'

@@ -35,7 +35,7 @@ export function readServerOptions(
   platformPort: string | undefined,
 ): ServerOptions {
   // Read only so that they are refused.
-  for (const row of [clouds.allowSagemaker, clouds.allowVertexAi, repository.namespacing]) {
+  for (const row of [clouds.allowSagemaker, clouds.allowVertexAi]) {
     given.read(row);
   }
   const options: ServerOptions = {
@@ -109,6 +109,12 @@ function readRepositoryOptions(given: GivenOptions): RepositoryOptions {
       `Error: Use of '--${row.name}' requires setting '--model-control-mode=on-demand' as well.`,
     );
   }
+  const isNamespaced = given.read(repository.namespacing);
+  given.refuse(
+    repository.namespacing,
+    isNamespaced && controlMode === 'on-demand',
+    "Error: '--model-namespacing' does not go together with '--model-control-mode=on-demand'.",
+  );
   const startupModels = [...new Set(given.read(repository.loadModel))];
   if (startupModels.includes('*') && startupModels.length > 1) {
     given.problems.push(
@@ -121,6 +127,7 @@ function readRepositoryOptions(given: GivenOptions): RepositoryOptions {
     controlMode,
     pollSecs: given.read(repository.pollSecs),
     startupModels,
+    isNamespaced,
     residency: {
       modelsMax: given.read(repository.maxLoadedModels),
       bytesMax: given.read(repository.modelMemoryBudget),

@@ -9,7 +9,6 @@ import {
   parseInteger,
   switchOption,
   textOption,
-  unsupportedOption,
 } from './options-row.js';
 
 const integerMax = 0x7fffffff;
@@ -154,10 +153,10 @@ export const repository = {
     integerMax,
     'How often a failed load is tried again.',
   ),
-  namespacing: unsupportedOption(
+  namespacing: booleanOption(
     'model-namespacing',
-    'Must be false: a model name stands for one model.',
-    'models of one name in several repositories are not supported: give them names of their own',
+    false,
+    'Let several repositories have models of one name. Ensembles take their steps from their own repository first.',
   ),
 } as const;
 

@@ -62,6 +62,8 @@ export interface RepositoryOptions {
   readonly pollSecs: number;
   /** Models to load at start in explicit mode; `*` alone is all. */
   readonly startupModels: readonly string[];
+  /** Each repository has model names of its own. */
+  readonly isNamespaced: boolean;
   /** What may be in memory at once in mode `on-demand`; 0 is no limit. */
   readonly residency: { readonly modelsMax: number; readonly bytesMax: number };
   /** '' is `config.pbtxt`. */

@@ -1,4 +1,5 @@
 import { fromConfigDataType } from './inference/datatype.js';
+import { modelKey } from './inference/model-key.js';
 import type { RepositoryIndexEntry } from './inference/model-metadata.js';
 import { elementCount } from './inference/shape.js';
 import type { ModelConfig } from './model-config/model-config.js';
@@ -13,23 +14,33 @@ export interface StartupRow {
 /** Longest request that is still pleasant to paste. */
 const exampleElementsMax = 64;
 
-/** Rows of the index, then models that have none; one that could not be read shows its problem. */
+/**
+ * Rows of the index, then models that have none; one that could not be read shows its problem, which
+ * `problems` has under its key.
+ */
 export function startupRows(
   index: readonly RepositoryIndexEntry[],
   problems: ReadonlyMap<string, string>,
 ): readonly StartupRow[] {
-  const listed = new Set(index.map(({ name }) => name));
-  const unlisted = [...problems.keys()].filter((name) => !listed.has(name));
-  const rows: readonly RepositoryIndexEntry[] = [...index, ...unlisted.map((name) => ({ name }))];
-  return rows.map(({ name, version, state, reason }) => {
-    const why = reason ?? (state === 'READY' ? undefined : problems.get(name));
+  const listed = index.map((row) => ({ ...row, key: keyOf(row) }));
+  const keys = new Set(listed.map(({ key }) => key));
+  const unlisted = [...problems.keys()].filter((key) => !keys.has(key));
+  const rows: readonly ListedRow[] = [...listed, ...unlisted.map((key) => ({ key }))];
+  return rows.map(({ key, version, state, reason }) => {
+    const why = reason ?? (state === 'READY' ? undefined : problems.get(key));
     const status = state ?? (why === undefined ? 'not loaded' : 'UNAVAILABLE');
     return {
-      model: name,
+      model: key,
       version: version ?? '-',
       status: why === undefined ? status : `${status}: ${why.trim().replaceAll(/\s*\n\s*/g, ' ')}`,
     };
   });
+}
+
+type ListedRow = Partial<RepositoryIndexEntry> & { readonly key: string };
+
+function keyOf({ namespace = '', name }: RepositoryIndexEntry): string {
+  return modelKey({ namespace, name });
 }
 
 /** The table as the reference server draws it. */

@@ -300,10 +300,6 @@ describe('refusals', () => {
     ['--backend-config=nothing', 'expected [<owner>,]<setting>=<value>'],
     ['--rate-limit=maybe', 'off, execution_count'],
     ['--allow-sagemaker=true', 'SageMaker endpoints are not supported'],
-    [
-      '--model-namespacing=true',
-      'models of one name in several repositories are not supported: give them names of their own',
-    ],
     ['--allow-vertex-ai=true', 'Vertex AI endpoints are not supported'],
   ])('name the option and the fault of %s', (argument, message) => {
     const text = refuse([argument]);

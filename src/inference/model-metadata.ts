@@ -28,6 +28,8 @@ export type ModelReadyState = 'UNKNOWN' | 'READY' | 'UNAVAILABLE' | 'LOADING' | 
 /** One row of the repository index. A model that was never loaded has only a name. */
 export interface RepositoryIndexEntry {
   readonly name: string;
+  /** Where namespacing is on; not told to clients, as by the reference server. */
+  readonly namespace?: string;
   readonly version?: string;
   readonly state?: ModelReadyState;
   /** Why it is not READY; absent when it is. */

@@ -1,4 +1,5 @@
 import { invalidArg } from '../errors.js';
+import { modelKey } from '../inference/model-key.js';
 import { formatShape, matchesDims } from '../inference/shape.js';
 import type { EnsembleStep, ModelConfig, ModelInput } from '../model-config/model-config.js';
 
@@ -10,7 +11,7 @@ export interface EnsembleMember {
 }
 
 /** The member of a step; undefined where it is not there. Version -1 is the latest. */
-export type FindMember = (modelName: string, version: number) => EnsembleMember | undefined;
+export type FindMember = (modelKey: string, version: number) => EnsembleMember | undefined;
 
 /** An input of a step's model, and the index of the ensemble tensor that feeds it. */
 export interface StepInput {
@@ -22,6 +23,7 @@ export interface StepInput {
 
 export interface PlannedStep {
   readonly index: number;
+  /** What its requests give for the name of the model: the model's key. */
   readonly modelName: string;
   /** '' is the version that the model's policy makes the default. */
   readonly modelVersion: string;
@@ -215,7 +217,7 @@ function findMembers(config: ModelConfig, findMember: FindMember): readonly Step
   const missing = new Set<string>();
   const found: StepMember[] = [];
   for (const step of config.ensemble_scheduling?.step ?? []) {
-    const member = findMember(step.model_name, step.model_version);
+    const member = findMember(keyOf(step), step.model_version);
     if (member === undefined) missing.add(step.model_name);
     else found.push({ step, member });
   }
@@ -283,7 +285,7 @@ function planStep(
   }
   return {
     index,
-    modelName: step.model_name,
+    modelName: keyOf(step),
     modelVersion: step.model_version < 0 ? '' : String(step.model_version),
     isBatching,
     isDecoupled,
@@ -352,4 +354,8 @@ function checkOneStream(
     `in ensemble ${ensembleName}, step of model '${readerName}' receives inputs originated from ` +
       'different decoupled models',
   );
+}
+
+function keyOf({ model_namespace, model_name }: EnsembleStep): string {
+  return modelKey({ namespace: model_namespace, name: model_name });
 }

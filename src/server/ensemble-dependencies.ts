@@ -1,9 +1,20 @@
-import type { ModelConfig } from '../model-config/model-config.js';
+import { modelKey } from '../inference/model-key.js';
+import type { EnsembleStep, ModelConfig } from '../model-config/model-config.js';
 
-/** Names of the models that an ensemble's steps run, each once; empty for any other model. */
+/** Keys of the models that an ensemble's steps run, each once; empty for any other model. */
 export function stepModels(config: ModelConfig): readonly string[] {
+  return [...stepsByModel(config).keys()];
+}
+
+/** Key → a step that runs that model. */
+export function stepsByModel(config: ModelConfig): ReadonlyMap<string, EnsembleStep> {
   const steps = config.ensemble_scheduling?.step ?? [];
-  return [...new Set(steps.map((step) => step.model_name))];
+  return new Map(
+    steps.map((step) => [
+      modelKey({ namespace: step.model_namespace, name: step.model_name }),
+      step,
+    ]),
+  );
 }
 
 /**

@@ -1,16 +1,22 @@
-import { InferenceServerError, internal, invalidArg } from '../errors.js';
+import { InferenceServerError, invalidArg } from '../errors.js';
+import { type ModelId, modelKey } from '../inference/model-key.js';
 import type { RepositoryIndexEntry } from '../inference/model-metadata.js';
 import type { ModelConfig } from '../model-config/model-config.js';
 import { noVersionMessage } from '../model-config/version-policy.js';
 import type { Logger } from '../observability/logger.js';
-import { dependentEnsembles, loadOrder, stepModels } from './ensemble-dependencies.js';
+import {
+  dependentEnsembles,
+  loadOrder,
+  stepModels,
+  stepsByModel,
+} from './ensemble-dependencies.js';
 import type { LoadOverride } from './inference-server.js';
 import type { Model } from './model.js';
 import { describeLoadFailure } from './model-loader.js';
 import type { ModelRecord, ModelRegistry } from './model-registry.js';
 import { compareRevisions, type ModelRevision } from './model-revision.js';
-import { type FoundModel, type RepositorySet, uniqueSource } from './repository-set.js';
-import type { RevisionReader } from './revision-reader.js';
+import type { FoundModel, RepositorySet } from './repository-set.js';
+import type { RevisionFinder } from './revision-finder.js';
 
 /** Loads one version of a revision; rejects with the reason. */
 export interface VersionLoader {
@@ -23,7 +29,7 @@ export interface VersionLoader {
  *
  * ```
  *  load call ─┐                        ┌─▶ compareRevisions ─▶ none | in place | versions | all
- *  start-up ──┼─▶ RevisionReader.read ─┤                              │
+ *  start-up ──┼─▶ RevisionFinder.read ─┤                              │
  *  poll ──────┘   (config.pbtxt,       └─▶ unusable: nothing changes, the reason is kept
  *                  version policy)                    ModelEntry.update ─▶ switch or keep the old
  * ```
@@ -31,20 +37,20 @@ export interface VersionLoader {
 export class ModelControl {
   readonly #registry: ModelRegistry;
   readonly #repositories: RepositorySet;
-  readonly #reader: RevisionReader;
+  readonly #finder: RevisionFinder;
   readonly #loader: VersionLoader;
   readonly #logger: Logger;
 
   constructor(
     registry: ModelRegistry,
     repositories: RepositorySet,
-    reader: RevisionReader,
+    finder: RevisionFinder,
     loader: VersionLoader,
     logger: Logger,
   ) {
     this.#registry = registry;
     this.#repositories = repositories;
-    this.#reader = reader;
+    this.#finder = finder;
     this.#loader = loader;
     this.#logger = logger;
   }
@@ -57,25 +63,28 @@ export class ModelControl {
 
   /**
    * Brings the registry to the last scan: loads what is new, changed or failed before, unloads what
-   * is gone. Failures stay with their model; this never rejects. Calls may overlap: a slow load
+   * is gone or no longer unique. Failures stay with their model; this never rejects. Calls may overlap: a slow load
    * holds nothing up but its own model and the ensembles over it.
    */
   async reconcile(): Promise<void> {
     const found = this.#repositories.lastScan();
-    const gone = [...this.#registry.records()].filter(
-      (record) => !found.has(record.name) && record.isPresent,
+    const gone = [...this.#registry.records()].filter((record) =>
+      found.get(record.key)?.type === 'duplicate' ? record.isTried : isGone(record, found),
     );
     await Promise.all(gone.map((record) => this.#remove(record)));
-    const revisions = await this.#readAll(found);
-    const configs = new Map([...revisions].map(([name, revision]) => [name, revision.config]));
+    const revisions = await this.#finder.readAll(found);
+    const configs = new Map([...revisions].map(([key, revision]) => [key, revision.config]));
     const order = loadOrder(configs);
-    for (const name of order.circular) {
-      this.#setProblem(name, `circular dependency between ensembles: ${order.circular.join(', ')}`);
+    for (const key of order.circular) {
+      const revision = revisions.get(key);
+      if (revision === undefined) continue;
+      const reason = `circular dependency between ensembles: ${order.circular.join(', ')}`;
+      this.#registry.ensureRecord(revision.id).problem = reason;
     }
     for (const group of order.groups) {
       await Promise.all(
-        group.map(async (name) => {
-          const revision = revisions.get(name);
+        group.map(async (key) => {
+          const revision = revisions.get(key);
           if (revision !== undefined) await this.#tryApply(revision);
         }),
       );
@@ -84,20 +93,33 @@ export class ModelControl {
 
   /** All models that the repositories hold and that can be read, after a new look. Loads nothing. */
   async catalogue(): Promise<ReadonlyMap<string, ModelRevision>> {
-    return this.#readAll(await this.#repositories.scan());
+    return this.#finder.readAll(await this.#repositories.scan());
   }
 
-  servedRevision(name: string): ModelRevision | undefined {
-    return this.#registry.record(name)?.served;
+  servedRevision(key: string): ModelRevision | undefined {
+    return this.#registry.record(key)?.served;
   }
 
-  /** A load call, or one name of `--load-model`. Rejects with the text that the client gets. */
+  /**
+   * A load call, or one name of `--load-model`: loads the models of that name in every namespace.
+   * Rejects with the text that the client gets.
+   */
   async load(name: string, override: LoadOverride): Promise<void> {
     checkModelName(name);
-    const record = this.#registry.ensureRecord(name);
+    const ids = await this.#finder.idsToLoad(name, override);
+    const loads = await Promise.allSettled(ids.map((id) => this.#loadOne(id, override)));
+    const failures = loads.flatMap((load) => (load.status === 'rejected' ? [load.reason] : []));
+    if (failures.length > 1) {
+      throw invalidArg(failures.map((failure) => describeLoadFailure(failure)).join('\n'));
+    }
+    if (failures.length === 1) throw failures[0];
+  }
+
+  async #loadOne(id: ModelId, override: LoadOverride): Promise<void> {
+    const record = this.#registry.ensureRecord(id);
     await record.serialize(async () => {
-      const revision = await this.#readForLoad(name, override);
-      await this.#loadSteps(revision, [name]);
+      const revision = await this.#finder.readForLoad(id, override);
+      await this.#loadSteps(revision, [record.key]);
       record.isWanted = true;
       await this.#apply(record, revision);
     });
@@ -105,8 +127,12 @@ export class ModelControl {
 
   /** Resolves when no new request reaches the model; what runs finishes in the background. */
   async unload(name: string, unloadDependents: boolean): Promise<void> {
-    const record = this.#registry.record(name);
-    if (record === undefined) return;
+    for (const record of this.#registry.recordsNamed(name)) {
+      await this.#unloadOne(record, unloadDependents);
+    }
+  }
+
+  async #unloadOne(record: ModelRecord, unloadDependents: boolean): Promise<void> {
     const steps = record.served === undefined ? [] : stepModels(record.served.config);
     record.isWanted = false;
     await this.#remove(record);
@@ -114,8 +140,9 @@ export class ModelControl {
     for (const step of steps) {
       const stepRecord = this.#registry.record(step);
       const isUsed = dependentEnsembles(step, this.#servedConfigs()).length > 0;
-      if (stepRecord !== undefined && !stepRecord.isWanted && !isUsed)
-        await this.unload(step, true);
+      if (stepRecord !== undefined && !stepRecord.isWanted && !isUsed) {
+        await this.#unloadOne(stepRecord, true);
+      }
     }
   }
 
@@ -129,11 +156,11 @@ export class ModelControl {
     return [...this.#registry.records()].every((record) => !record.entry.hasUnreadyVersion);
   }
 
-  /** Models that could not even be read or started: name → reason. */
+  /** Models that could not even be read or started: key → reason. */
   problems(): ReadonlyMap<string, string> {
     const problems = new Map<string, string>();
     for (const record of this.#registry.records()) {
-      if (record.problem !== undefined) problems.set(record.name, record.problem);
+      if (record.problem !== undefined) problems.set(record.key, record.problem);
     }
     return problems;
   }
@@ -141,55 +168,23 @@ export class ModelControl {
   /** Rows in order of names; what no repository holds has left the index. */
   async index(isFresh: boolean): Promise<readonly RepositoryIndexEntry[]> {
     const found = isFresh ? await this.#repositories.scan() : this.#repositories.lastScan();
-    const names = [...found.keys()].sort();
-    return names.flatMap((name): readonly RepositoryIndexEntry[] => {
-      if (found.get(name)?.type === 'duplicate') {
+    const sorted = [...found].sort(([a], [b]) => (a < b ? -1 : 1));
+    return sorted.flatMap(([key, { type, id }]): readonly RepositoryIndexEntry[] => {
+      const model = id.namespace === '' ? { name: id.name } : id;
+      if (type === 'duplicate') {
         const reason = 'model appears in two or more repositories';
-        return [{ name, state: 'UNAVAILABLE', reason }];
+        return [{ ...model, state: 'UNAVAILABLE', reason }];
       }
-      const record = this.#registry.record(name);
+      const record = this.#registry.record(key);
       const rows = record?.entry.indexRows() ?? [];
       // The reference server leaves out a model that was read and has no version to serve.
-      if (rows.length === 0 && record?.isWithoutVersions !== true) return [{ name }];
-      return rows;
+      if (rows.length === 0 && record?.isWithoutVersions !== true) return [model];
+      return rows.map((row) => ({ ...row, ...model }));
     });
   }
 
-  async #readForLoad(name: string, override: LoadOverride): Promise<ModelRevision> {
-    try {
-      const found = await this.#repositories.find(name);
-      const source = found === undefined ? undefined : uniqueSource(name, found);
-      return await this.#reader.readForLoad(name, source, override);
-    } catch (error) {
-      const reason = describeLoadFailure(error);
-      this.#logger.error(`failed to poll model '${name}': ${reason}`);
-      this.#setProblem(name, reason);
-      throw internal(`failed to load '${name}', failed to poll from model repository`, error);
-    }
-  }
-
-  async #readAll(
-    found: ReadonlyMap<string, FoundModel>,
-  ): Promise<ReadonlyMap<string, ModelRevision>> {
-    const revisions = new Map<string, ModelRevision>();
-    await Promise.all(
-      [...found].map(async ([name, model]) => {
-        try {
-          revisions.set(name, await this.#reader.read(uniqueSource(name, model)));
-        } catch (error) {
-          const reason = describeLoadFailure(error);
-          if (this.#registry.record(name)?.problem !== reason) {
-            this.#logger.error(`Poll failed for model directory '${name}': ${reason}`);
-          }
-          this.#setProblem(name, reason);
-        }
-      }),
-    );
-    return revisions;
-  }
-
   async #tryApply(revision: ModelRevision): Promise<void> {
-    const record = this.#registry.ensureRecord(revision.name);
+    const record = this.#registry.ensureRecord(revision.id);
     record.isWanted = true;
     // An earlier call is still at it: trying the same once more would only queue up.
     if (record.attempted === revision) return;
@@ -207,16 +202,18 @@ export class ModelControl {
 
   /** `path`: the ensembles on the way here; waiting for one of them again would never end. */
   async #loadSteps(revision: ModelRevision, path: readonly string[]): Promise<void> {
-    for (const step of stepModels(revision.config)) {
-      const record = this.#registry.ensureRecord(step);
+    for (const [key, step] of stepsByModel(revision.config)) {
+      const id = { namespace: step.model_namespace, name: step.model_name };
+      if (await this.#finder.isAmbiguous(id)) continue;
+      const record = this.#registry.ensureRecord(id);
       if (record.entry.isServing) continue;
-      if (path.includes(step)) {
-        throw invalidArg(`circular dependency between ensembles: ${[...path, step].join(', ')}`);
+      if (path.includes(key)) {
+        throw invalidArg(`circular dependency between ensembles: ${[...path, key].join(', ')}`);
       }
       await record.serialize(async () => {
         const noOverride = { config: undefined, files: new Map() };
-        const stepRevision = await this.#readForLoad(step, noOverride);
-        await this.#loadSteps(stepRevision, [...path, step]);
+        const stepRevision = await this.#finder.readForLoad(id, noOverride);
+        await this.#loadSteps(stepRevision, [...path, key]);
         await this.#apply(record, stepRevision);
       });
     }
@@ -228,7 +225,7 @@ export class ModelControl {
     record.isWithoutVersions = revision.versions.length === 0;
     if (record.isWithoutVersions) {
       this.#registry.track(record.entry.unload());
-      record.problem = noVersionMessage(revision.name);
+      record.problem = noVersionMessage(revision.id.name);
       throw invalidArg(record.problem);
     }
     const isFixed = record.entry.readyVersions().some((model) => model.hasFixedInstances);
@@ -256,28 +253,28 @@ export class ModelControl {
         ({ version, error }) =>
           `version ${version} is at UNAVAILABLE state: ${describeLoadFailure(error)};\n`,
       );
-      throw invalidArg(`load failed for model '${revision.name}': ${list.join('')}`);
+      throw invalidArg(`load failed for model '${record.key}': ${list.join('')}`);
     }
     for (const model of record.entry.readyVersions()) {
       if (keep.has(model.version)) await model.updateInPlace(revision.config);
     }
     record.served = revision;
-    this.#logger.info(`successfully loaded '${revision.name}'`);
+    this.#logger.info(`successfully loaded '${record.key}'`);
   }
 
   #checkSteps(revision: ModelRevision): void {
-    const missing = stepModels(revision.config).filter(
-      (step) => this.#registry.record(step)?.entry.isServing !== true,
-    );
+    const missing = [...stepsByModel(revision.config)]
+      .filter(([key]) => this.#registry.record(key)?.entry.isServing !== true)
+      .map(([_, step]) => step.model_name);
     if (missing.length === 0) return;
-    const reason = `ensemble ${revision.name} contains models that are not available or ambiguous: ${missing.join(', ')}`;
-    this.#setProblem(revision.name, reason);
+    const reason = `ensemble ${modelKey(revision.id)} contains models that are not available or ambiguous: ${missing.join(', ')}`;
+    this.#registry.ensureRecord(revision.id).problem = reason;
     throw invalidArg(reason);
   }
 
   /** Ensembles that need the model go first. */
   async #remove(record: ModelRecord): Promise<void> {
-    for (const ensemble of dependentEnsembles(record.name, this.#servedConfigs())) {
+    for (const ensemble of dependentEnsembles(record.key, this.#servedConfigs())) {
       const dependent = this.#registry.record(ensemble);
       if (dependent !== undefined) await this.#retire(dependent);
     }
@@ -295,14 +292,14 @@ export class ModelControl {
   #servedConfigs(): ReadonlyMap<string, ModelConfig> {
     const configs = new Map<string, ModelConfig>();
     for (const record of this.#registry.records()) {
-      if (record.served !== undefined) configs.set(record.name, record.served.config);
+      if (record.served !== undefined) configs.set(record.key, record.served.config);
     }
     return configs;
   }
+}
 
-  #setProblem(name: string, reason: string): void {
-    this.#registry.ensureRecord(name).problem = reason;
-  }
+function isGone(record: ModelRecord, found: ReadonlyMap<string, FoundModel>): boolean {
+  return !found.has(record.key) && record.isPresent;
 }
 
 /** Names that a load call refuses before it looks anywhere. */

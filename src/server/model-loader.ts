@@ -3,6 +3,7 @@ import type { Clock } from '../clock.js';
 import { InferenceServerError } from '../errors.js';
 import { InstancePool } from '../execution/instance-pool.js';
 import type { HostServices } from '../execution/model-instances.js';
+import { modelKey } from '../inference/model-key.js';
 import { completeModelConfig } from '../model-config/complete-model-config.js';
 import type { ModelConfig } from '../model-config/model-config.js';
 import { validateBackend, validateModelConfig } from '../model-config/validate-model-config.js';
@@ -50,7 +51,7 @@ export interface ModelLoaderParts {
   /** `--metrics-config=histogram_latencies=true`. */
   readonly areFirstResponsesMeasured: boolean;
   /** Labels of a served model's outputs. */
-  labelsOf(modelName: string): ReadonlyMap<string, readonly string[]>;
+  labelsOf(key: string): ReadonlyMap<string, readonly string[]>;
   hostServices(modelName: string): HostServices;
   logVerboseLevel(): number;
 }
@@ -78,7 +79,9 @@ export class ModelLoader implements VersionLoader {
         return await this.#parts.slots.run(() => this.#loadOnce(revision, version));
       } catch (error) {
         const reason = describeLoadFailure(error);
-        this.#parts.logger.error(`failed to load '${revision.name}' version ${version}: ${reason}`);
+        this.#parts.logger.error(
+          `failed to load '${modelKey(revision.id)}' version ${version}: ${reason}`,
+        );
         if (attempt >= this.#options.loadRetriesMax) throw error;
         await new Promise((resolve) => setTimeout(resolve, retryDelayMs));
       }
@@ -86,11 +89,11 @@ export class ModelLoader implements VersionLoader {
   }
 
   async #loadOnce(revision: ModelRevision, version: string): Promise<Model> {
-    this.#parts.logger.info(`loading: ${revision.name}:${version}`);
+    this.#parts.logger.info(`loading: ${modelKey(revision.id)}:${version}`);
     const files = await revision.localize();
     try {
       const versionDirectory = path.join(files.directory, version);
-      await checkVersionDirectory(versionDirectory, revision.name, version);
+      await checkVersionDirectory(versionDirectory, revision.id.name, version);
       return revision.config.ensemble_scheduling === undefined
         ? await this.#loadModel(revision, version, files.directory, () => files.release())
         : await this.#loadEnsemble(revision, version, files.directory, () => files.release());
@@ -109,11 +112,11 @@ export class ModelLoader implements VersionLoader {
     const { clock } = this.#parts;
     const startNs = clock.nowNs();
     validateBackend(revision.config);
-    const services = this.#parts.hostServices(revision.name);
+    const services = this.#parts.hostServices(revision.id.name);
     const pool = new InstancePool(
       {
         workerFile: this.#options.workerFile,
-        modelName: revision.name,
+        modelName: revision.id.name,
         modelVersion: version,
         modelDirectory,
         versionDirectory: path.join(modelDirectory, version),
@@ -133,10 +136,10 @@ export class ModelLoader implements VersionLoader {
       clock,
     );
     const config = await pool.start((completed) => complete(revision, completed));
-    const recorder = this.#newRecorder(revision.name, version);
+    const recorder = this.#newRecorder(revision.id.name, version);
     let releasePlaces = () => {};
     try {
-      const model = { name: revision.name, version, config };
+      const model = { ...revision.id, version, config };
       const isDecoupled = config.model_transaction_policy?.decoupled ?? false;
       const validate = createRequestValidator(config);
       const memoryBytes = await estimateMemory(
@@ -199,7 +202,7 @@ export class ModelLoader implements VersionLoader {
     const { config } = revision;
     validateModelConfig(config);
     const plan = schedulers.planEnsemble(config);
-    const recorder = this.#newRecorder(revision.name, version);
+    const recorder = this.#newRecorder(revision.id.name, version);
     const onExecuted = ({ rows, timing }: PendingRequest) =>
       recorder.executed(rows, [
         timing.computeStartNs,
@@ -208,7 +211,7 @@ export class ModelLoader implements VersionLoader {
         timing.computeEndNs,
       ]);
     return new Model({
-      name: revision.name,
+      ...revision.id,
       version,
       config,
       labels: this.#withStepLabels(config, await readLabels(config, modelDirectory)),
@@ -245,8 +248,9 @@ export class ModelLoader implements VersionLoader {
   ): ReadonlyMap<string, readonly string[]> {
     const labels = new Map(own);
     for (const step of config.ensemble_scheduling?.step ?? []) {
+      const key = modelKey({ namespace: step.model_namespace, name: step.model_name });
       for (const [stepOutput, tensor] of Object.entries(step.output_map)) {
-        const stepLabels = this.#parts.labelsOf(step.model_name).get(stepOutput);
+        const stepLabels = this.#parts.labelsOf(key).get(stepOutput);
         if (stepLabels !== undefined && !labels.has(tensor)) labels.set(tensor, stepLabels);
       }
     }
@@ -290,7 +294,7 @@ const statusNames = {
 
 function complete(revision: ModelRevision, completed: ModelConfig | undefined): ModelConfig {
   const config = completeModelConfig(completed ?? revision.config, {
-    modelName: revision.name,
+    modelName: revision.id.name,
     versionFiles: [],
   });
   validateModelConfig(config);

@@ -1,12 +1,14 @@
-import { notFound } from '../errors.js';
+import { invalidArg, notFound } from '../errors.js';
+import { type ModelId, modelKey } from '../inference/model-key.js';
 import type { Model } from './model.js';
 import { ModelEntry } from './model-entry.js';
 import { describeLoadFailure } from './model-loader.js';
 import type { ModelRevision } from './model-revision.js';
 
-/** Everything known of one model name. Kept after an unload, as its index rows are. */
+/** Everything known of one model. Kept after an unload, as its index rows are. */
 export class ModelRecord {
-  readonly name: string;
+  readonly id: ModelId;
+  readonly key: string;
   readonly entry: ModelEntry<Model>;
   /** What the loaded versions were made from. */
   served: ModelRevision | undefined = undefined;
@@ -20,19 +22,20 @@ export class ModelRecord {
   isWanted = false;
   #lastOperation: Promise<void> = Promise.resolve();
 
-  constructor(name: string) {
-    this.name = name;
-    this.entry = new ModelEntry(name, describeLoadFailure);
+  constructor(id: ModelId) {
+    this.id = id;
+    this.key = modelKey(id);
+    this.entry = new ModelEntry(id.name, describeLoadFailure);
   }
 
   /** Served, loading, failed or unusable: something that its removal would change. */
   get isPresent(): boolean {
-    return (
-      this.served !== undefined ||
-      this.problem !== undefined ||
-      this.entry.isServing ||
-      this.entry.hasUnreadyVersion
-    );
+    return this.problem !== undefined || this.isTried;
+  }
+
+  /** Served, loading or failed: its files could be read. */
+  get isTried(): boolean {
+    return this.served !== undefined || this.entry.isServing || this.entry.hasUnreadyVersion;
   }
 
   /** Runs `operation` after all earlier ones on this model, whatever became of them. */
@@ -45,28 +48,49 @@ export class ModelRecord {
   }
 }
 
-/** Name → model, and which version a request reaches. */
+/** Which model, and which version of it, a request reaches. */
 export class ModelRegistry {
+  /** By their keys. */
   readonly #records = new Map<string, ModelRecord>();
+  /** Those in a namespace, by their names. */
+  readonly #namespaced = new Map<string, ModelRecord[]>();
   readonly #retiring = new Set<Promise<void>>();
 
+  /**
+   * `name`: as a client gives it, or a model's key. INVALID_ARG where several repositories have a
+   * model of that name, NOT_FOUND where none has.
+   */
   resolve(name: string, version: string): Model {
-    const record = this.#records.get(name);
+    const record = this.lookUp(name);
     if (record === undefined || !(record.entry.isKnown || record.isWithoutVersions)) {
       throw notFound(`Request for unknown model: '${name}' is not found`);
     }
     return record.entry.resolve(version);
   }
 
-  record(name: string): ModelRecord | undefined {
-    return this.#records.get(name);
+  /** The one that `resolve` takes its versions from; undefined where there is none. */
+  lookUp(name: string): ModelRecord | undefined {
+    return this.#namespaced.size === 0 ? this.#records.get(name) : this.#onlyOneNamed(name);
   }
 
-  ensureRecord(name: string): ModelRecord {
-    let record = this.#records.get(name);
-    if (record === undefined) {
-      record = new ModelRecord(name);
-      this.#records.set(name, record);
+  record(key: string): ModelRecord | undefined {
+    return this.#records.get(key);
+  }
+
+  /** Without namespacing at most one. */
+  recordsNamed(name: string): readonly ModelRecord[] {
+    const record = this.#records.get(name);
+    const namespaced = this.#namespaced.get(name) ?? [];
+    return record === undefined ? namespaced : [record, ...namespaced];
+  }
+
+  ensureRecord(id: ModelId): ModelRecord {
+    const present = this.#records.get(modelKey(id));
+    if (present !== undefined) return present;
+    const record = new ModelRecord(id);
+    this.#records.set(record.key, record);
+    if (id.namespace !== '') {
+      this.#namespaced.set(id.name, [...(this.#namespaced.get(id.name) ?? []), record]);
     }
     return record;
   }
@@ -77,7 +101,7 @@ export class ModelRegistry {
 
   /** In order of names. */
   readyModels(): readonly Model[] {
-    const records = [...this.#records.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+    const records = [...this.#records.values()].sort((a, b) => (a.key < b.key ? -1 : 1));
     return records.flatMap((record) => record.entry.readyVersions());
   }
 
@@ -89,5 +113,18 @@ export class ModelRegistry {
 
   async settleRetirements(): Promise<void> {
     await Promise.all(this.#retiring);
+  }
+
+  #onlyOneNamed(name: string): ModelRecord | undefined {
+    const exact = this.#records.get(name);
+    if (exact !== undefined && exact.id.namespace !== '') return exact;
+    const records = this.recordsNamed(name);
+    const tried = records.filter((record) => record.isTried);
+    if (tried.length > 1) {
+      throw invalidArg(
+        `There are ${tried.length} identifiers of model '${name}' in global map, model namespace must be provided to resolve ambiguity.`,
+      );
+    }
+    return tried[0] ?? records[0];
   }
 }

@@ -1,11 +1,12 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
+import type { ModelId } from '../inference/model-key.js';
 import type { ModelConfig } from '../model-config/model-config.js';
 import type { LocalizedModel, ModelListing } from '../repository/model-repository.js';
 
 /** One state of a model's files and configuration, ready to be loaded. */
 export interface ModelRevision {
-  readonly name: string;
+  readonly id: ModelId;
   readonly listing: ModelListing;
   /** As written, with defaults; a version's own files may complete it further. */
   readonly config: ModelConfig;
@@ -24,10 +25,10 @@ export type RevisionOrigin = 'repository' | 'config-override' | 'file-override';
  * replicas that serve the same files.
  */
 export function generationOf(revision: ModelRevision, version: string): string {
-  const { listing, config, origin } = revision;
+  const { id, listing, config, origin } = revision;
   const files = origin === 'file-override' ? randomUUID() : listing.versions.get(version);
   const hash = createHash('sha256');
-  hash.update(JSON.stringify([config, files, listing.restFingerprint]));
+  hash.update(JSON.stringify([id.namespace, config, files, listing.restFingerprint]));
   return hash.digest('base64url');
 }
 

@@ -32,6 +32,8 @@ export interface ModelInstancesOwner {
 
 export interface ModelParts {
   readonly name: string;
+  /** '' where namespacing is off. */
+  readonly namespace: string;
   readonly version: string;
   readonly config: ModelConfig;
   readonly labels: ReadonlyMap<string, readonly string[]>;
@@ -136,13 +138,14 @@ export class Model implements LoadedVersion {
 
   /** What metrics read of this version. */
   metered(): MeteredModel {
-    const { name, version, recorder, scheduler, loadSecs, isCached, config, firstResponses } =
+    const { name, namespace, version, recorder, scheduler, loadSecs, isCached, config } =
       this.#parts;
+    const place = namespace === '' ? {} : { namespace };
     const tags = Object.entries(config.metric_tags).map(([key, value]) => [`_${key}`, value]);
     return {
-      labels: { model: name, version, ...Object.fromEntries(tags) },
+      labels: { model: name, version, ...place, ...Object.fromEntries(tags) },
       recorder,
-      firstResponses: firstResponses?.responses,
+      firstResponses: this.#parts.firstResponses?.responses,
       pendingRequests: scheduler.queuedRequests,
       loadSecs,
       isCached,

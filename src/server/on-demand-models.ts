@@ -271,7 +271,7 @@ class DormantModel implements ServedModel {
   readonly #loaded: LoadedModels;
 
   constructor(revision: ModelRevision, version: string, loaded: LoadedModels) {
-    this.name = revision.name;
+    this.name = revision.id.name;
     this.#revision = revision;
     this.#version = version;
     this.#loaded = loaded;

@@ -2,6 +2,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { invalidArg, notFound } from '../errors.js';
+import { type ModelId, modelKey } from '../inference/model-key.js';
 import { completeModelConfig } from '../model-config/complete-model-config.js';
 import type { ModelConfig } from '../model-config/model-config.js';
 import { parseModelConfigJson, parseModelConfigText } from '../model-config/read-model-config.js';
@@ -34,26 +35,27 @@ export class RevisionReader {
   }
 
   async read(source: ModelSource): Promise<ModelRevision> {
-    const { listing } = source;
-    const last = this.#lastRead.get(listing.name);
+    const { id, listing } = source;
+    const key = modelKey(id);
+    const last = this.#lastRead.get(key);
     if (last !== undefined && isSameListing(last.listing, listing)) return last;
-    this.#lastRead.delete(listing.name);
+    this.#lastRead.delete(key);
     const file = await source.repository.readConfig(listing, this.#options.configName);
     const config = parseModelConfigText(file?.text ?? '', file?.fileName ?? 'config.pbtxt');
     const revision = await this.#complete(source, config, 'repository');
-    this.#lastRead.set(listing.name, revision);
+    this.#lastRead.set(key, revision);
     return revision;
   }
 
   /** For a load call: `override` replaces the configuration, or all files, of `source`. */
   async readForLoad(
-    name: string,
+    id: ModelId,
     source: ModelSource | undefined,
     override: LoadOverride,
   ): Promise<ModelRevision> {
-    if (override.files.size > 0) return this.#readFiles(name, override);
+    if (override.files.size > 0) return this.#readFiles(id, override);
     if (source === undefined) {
-      throw notFound(`model '${name}' not found in any model repository.`);
+      throw notFound(`model '${id.name}' not found in any model repository.`);
     }
     if (override.config === undefined) return this.read(source);
     const config = parseModelConfigJson(override.config);
@@ -65,7 +67,7 @@ export class RevisionReader {
     config: ModelConfig,
     origin: 'repository' | 'config-override',
   ): Promise<ModelRevision> {
-    const { repository, listing } = source;
+    const { id, repository, listing } = source;
     const available = [...listing.versions.keys()];
     const versionFiles = await listVersionFiles(source, config, available);
     const completed = completeModelConfig(config, { modelName: listing.name, versionFiles });
@@ -76,7 +78,7 @@ export class RevisionReader {
       this.#logger.warning(`model '${listing.name}': ${warning}`);
     }
     return {
-      name: listing.name,
+      id,
       listing,
       config: completed,
       versions,
@@ -86,7 +88,8 @@ export class RevisionReader {
   }
 
   /** Builds the model from the given files alone, in a folder of its own. */
-  async #readFiles(name: string, override: LoadOverride): Promise<ModelRevision> {
+  async #readFiles(id: ModelId, override: LoadOverride): Promise<ModelRevision> {
+    const { name } = id;
     if (override.config === undefined) {
       throw invalidArg(
         `failed to load '${name}': Load parameter 'config' must be specified for model file override`,
@@ -115,7 +118,7 @@ export class RevisionReader {
       warnings: [],
     };
     return {
-      name,
+      id,
       listing,
       config,
       versions: versionsToServe(config.version_policy, [...versions]).versions,

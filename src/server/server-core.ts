@@ -101,7 +101,7 @@ export class ServerCore implements InferenceServer {
 
   modelMetadata(name: string, version: string): ModelMetadata {
     const model = this.#registry.resolve(name, version);
-    const ready = this.#registry.record(name)?.entry.readyVersions() ?? [];
+    const ready = this.#registry.lookUp(name)?.entry.readyVersions() ?? [];
     const versions = version === '' ? ready.map((entry) => entry.version) : [model.version];
     return model.metadata(versions);
   }
@@ -112,7 +112,7 @@ export class ServerCore implements InferenceServer {
 
   statistics(name: string, version: string): readonly ModelStatistics[] {
     if (name === '') return this.#registry.readyModels().map((model) => model.statistics());
-    const ready = this.#registry.record(name)?.entry.readyVersions() ?? [];
+    const ready = this.#registry.lookUp(name)?.entry.readyVersions() ?? [];
     if (ready.length === 0) throw invalidArg(`requested model '${name}' is not available`);
     const models = version === '' ? ready : ready.filter((model) => model.version === version);
     if (models.length === 0) {

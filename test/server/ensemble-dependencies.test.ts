@@ -8,7 +8,9 @@ function configs(steps: Readonly<Record<string, readonly string[]>>): Map<string
     Object.entries(steps).map(([name, models]) => [
       name,
       {
-        ensemble_scheduling: { step: models.map((model_name) => ({ model_name })) },
+        ensemble_scheduling: {
+          step: models.map((model_name) => ({ model_name, model_namespace: '' })),
+        },
       } as unknown as ModelConfig,
     ]),
   );

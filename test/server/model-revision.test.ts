@@ -17,7 +17,7 @@ function revision(difference: Difference = {}): ModelRevision {
   const versions = new Map(Object.entries(difference.versions ?? { '1': 'a', '2': 'b' }));
   const parsed = parseModelConfigText(difference.config ?? base, 'config.pbtxt');
   return {
-    name: 'm',
+    id: { namespace: '', name: 'm' },
     listing: {
       name: 'm',
       configFingerprint: '',

@@ -16,7 +16,7 @@ import { inferenceRequest } from '../support/pending-requests.js';
 
 function revision(config: ModelConfig): ModelRevision {
   return {
-    name: config.name,
+    id: { namespace: '', name: config.name },
     listing: {
       name: config.name,
       configFingerprint: '',
