@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 import { readFileSync } from 'node:fs';
-import { readCommandLine } from './cli.js';
-import { type ComposedServer, composeServer } from './compose.js';
+import { setFlagsFromString } from 'node:v8';
+import type { ComposedServer } from './compose.js';
 import type { ServerOptions } from './options.js';
 
 /** How long a forced end may take before the process ends regardless. */
@@ -9,6 +9,8 @@ const destroyTimeoutMs = 2_000;
 
 /** The process: options → compose → start → signals → drain → exit code. */
 async function main(): Promise<void> {
+  keepYoungHeapSmall(true);
+  const { readCommandLine } = await import('./cli.js');
   const command = readCommandLine(process.argv.slice(2), process.env);
   switch (command.type) {
     case 'help':
@@ -31,8 +33,10 @@ async function serve(options: ServerOptions): Promise<void> {
   const stopSignal = nextStopSignal();
   let server: ComposedServer;
   try {
+    const { composeServer } = await import('./compose.js');
     server = await composeServer(options, packageVersion(), process.env);
     await Promise.race([server.start(), stopSignal]);
+    keepYoungHeapSmall(false);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     process.stderr.write(`error: creating server: ${reason}\n`);
@@ -40,6 +44,14 @@ async function serve(options: ServerOptions): Promise<void> {
   }
   await stopSignal;
   process.exit(await stopWithin(server, options));
+}
+
+/**
+ * What is loaded at the start lives long: without this the heap for young objects doubles three
+ * times to copy it around, and 6 MB stay taken by a server that nobody uses yet.
+ */
+function keepYoungHeapSmall(isSmall: boolean): void {
+  setFlagsFromString(`--semi-space-growth-factor=${isSmall ? 1 : 2}`);
 }
 
 /** 0 where everything accepted was answered in time, 1 where the exit time-out cut it off. */
