@@ -1,6 +1,7 @@
 # syntax=docker/dockerfile:1
 # Debian trixie or newer: the HTTP module for Node.js 22 and 24 needs glibc 2.38.
-FROM node:24-trixie-slim AS build
+ARG NODE_VERSION=24
+FROM node:${NODE_VERSION}-trixie-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci
@@ -14,19 +15,20 @@ RUN set -e; \
     find node_modules/uWebSockets.js -name '*.node' ! -name "uws_linux_${arch}_${abi}.node" -delete; \
     find node_modules/onnxruntime-node/bin -type f ! -path "*/linux/${arch}/*" -delete
 
-FROM node:24-trixie-slim
-ENV NODE_ENV=production
+FROM node:${NODE_VERSION}-trixie-slim
+ENV NODE_ENV=production NEREID_MODEL_REPOSITORY=/models
 WORKDIR /app
 COPY --from=build /app/package.json ./
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
 COPY --from=build /app/workers workers
 COPY model_repository /models
-# The user that the Node.js image brings; uid 1000.
-USER node
+# The user `node` of the Node.js image, as a number: Kubernetes must see that it is not root.
+USER 1000
 EXPOSE 8000 8001 8002
+# Asks the port that the variables name: give the port as a variable, not as an argument.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
     CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.NEREID_HTTP_PORT || process.env.PORT || 8000}/v2/health/live`).then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
 # Exec form: the server itself is process 1 and gets the signals.
+# Arguments of `docker run` are options of the server.
 ENTRYPOINT ["node", "/app/dist/src/main.js"]
-CMD ["--model-repository=/models"]

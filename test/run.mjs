@@ -2,7 +2,8 @@
 //   node test/run.mjs            all suites
 //   node test/run.mjs unit ...   the named ones
 // A suite whose tool is missing is named as not run, with how to get the tool; with CI=true that is
-// a failure. FULL=1 runs the long forms (soak, peers, large files) where a suite has one.
+// a failure. FULL=1 runs the long forms (soak, peers, large files) where a suite has one, and the
+// suites that are only run then (or when named).
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,6 +12,7 @@ import {
   kservePython,
   optionalTools,
   prepareGrpcurl,
+  prepareImages,
   prepareKserve,
   preparePerfAnalyzer,
   preparePython,
@@ -19,6 +21,7 @@ import {
 
 const scratch = mkdtempSync(join(tmpdir(), 'nereid-test-'));
 const isCi = process.env.CI === 'true';
+const isFull = process.env.FULL === '1';
 
 function vitest(project) {
   const report = join(scratch, `${project}.json`);
@@ -131,6 +134,12 @@ const suites = [
         .map((file) => check('node', [file, '--quick']))
         .reduce(add),
   },
+  {
+    name: 'image',
+    isLong: true,
+    needs: () => preparePython() ?? prepareImages(),
+    run: () => counted(venvPython, ['test/conformance/run_clients.py', 'image']),
+  },
 ];
 
 const wanted = process.argv.slice(2);
@@ -146,6 +155,10 @@ const rows = [];
 let total = { passed: 0, failed: 0, skipped: 0 };
 for (const suite of suites) {
   if (wanted.length > 0 && !wanted.includes(suite.name)) continue;
+  if (suite.isLong && !isFull && wanted.length === 0) {
+    rows.push(`${suite.name}: optional, not run: FULL=1 npm test, or npm test ${suite.name}`);
+    continue;
+  }
   console.log(`\n== ${suite.name}`);
   const missing = suite.needs?.();
   if (missing !== undefined) {

@@ -42,12 +42,31 @@ export const prepareGrpcurl = () =>
     ? undefined
     : 'grpcurl, which Go 1.24 or newer builds (https://go.dev/dl)';
 
+/**
+ * The container images, built from scratch: some five minutes at the first time. Containers of the
+ * suite use the S3 server too.
+ */
+export function prepareImages() {
+  if (!pipInstall(venvPython, '-r', 'test/conformance/image/requirements.txt')) {
+    return 'the packages of test/conformance/image/requirements.txt';
+  }
+  if (!prepareS3Server()) return `an S3 server: ${s3ServerNeed}`;
+  return run('bash', ['test/conformance/image/build.sh']).code === 0
+    ? undefined
+    : 'images: root on Debian or Ubuntu, for podman, buildah and debootstrap';
+}
+
+const s3ServerNeed = 'Go 1.26 or newer builds it (https://go.dev/dl)';
+
+const prepareS3Server = () =>
+  goInstalled('versitygw', 'github.com/versity/versitygw/cmd/versitygw@v1.8.0');
+
 /** Tools of which only some tests know: those are skipped without them, which CI does not accept. */
 export const optionalTools = [
   {
     name: 'S3 server',
-    how: 'Go 1.26 or newer builds it (https://go.dev/dl)',
-    prepare: () => goInstalled('versitygw', 'github.com/versity/versitygw/cmd/versitygw@v1.8.0'),
+    how: s3ServerNeed,
+    prepare: prepareS3Server,
   },
   {
     name: 'PyTorch',
