@@ -19,27 +19,37 @@ export function summarize(values: readonly number[]): Spread {
 }
 
 /**
- * Takes both numbers once in each round, one right after the other and in turns first, so that
- * whatever else the machine does falls on both.
+ * Takes each number once in each round, one right after the other and beginning with another one
+ * each time, so that whatever else the machine does falls on all. Returns the rounds of each.
  */
+export async function measureInRounds(
+  rounds: number,
+  measures: readonly (() => Promise<number>)[],
+): Promise<readonly (readonly number[])[]> {
+  const taken = measures.map((): number[] => []);
+  for (let round = 0; round < rounds; round++) {
+    for (let turn = 0; turn < measures.length; turn++) {
+      const index = (round + turn) % measures.length;
+      const value = await measures[index]?.();
+      if (value !== undefined) taken[index]?.push(value);
+    }
+  }
+  return taken;
+}
+
 export async function compareInRounds(
   rounds: number,
   ours: () => Promise<number>,
   other: () => Promise<number>,
 ): Promise<Comparison> {
-  const pairs: { readonly ours: number; readonly other: number }[] = [];
-  for (let round = 0; round < rounds; round++) {
-    if (round % 2 === 0) {
-      const first = await ours();
-      pairs.push({ ours: first, other: await other() });
-    } else {
-      const first = await other();
-      pairs.push({ ours: await ours(), other: first });
-    }
-  }
+  const [left = [], right = []] = await measureInRounds(rounds, [ours, other]);
+  return compareRounds(left, right);
+}
+
+export function compareRounds(ours: readonly number[], other: readonly number[]): Comparison {
   return {
-    ours: summarize(pairs.map((pair) => pair.ours)),
-    other: summarize(pairs.map((pair) => pair.other)),
-    ratio: summarize(pairs.map((pair) => pair.ours / pair.other)),
+    ours: summarize(ours),
+    other: summarize(other),
+    ratio: summarize(ours.map((value, round) => value / (other[round] ?? Number.NaN))),
   };
 }

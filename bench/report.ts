@@ -104,7 +104,11 @@ function formatRatio(ratio: number): string {
   return Number.isFinite(ratio) ? `${(ratio * 100).toFixed(0)} %` : '-';
 }
 
-function formatTable(heads: readonly string[], rows: readonly (readonly string[])[]): string {
+/** A Markdown table; all columns but the first are numbers. */
+export function formatTable(
+  heads: readonly string[],
+  rows: readonly (readonly string[])[],
+): string {
   const widths = heads.map((head, column) =>
     Math.max(head.length, ...rows.map((row) => row[column]?.length ?? 0)),
   );

@@ -1,13 +1,17 @@
 import type { FloatTensor } from './v2-binary.js';
 import type { WireForm } from './wire-form.js';
 
+/** Tensor name to dims. */
+export type TensorDims = Readonly<Record<string, readonly number[]>>;
+
 /** One kind of work: requests of different content, and what their answers must be. */
 export interface Scenario {
   readonly name: string;
   readonly model: string;
   readonly modelFile: string;
-  /** FP32 dims of each input without the batch, for the loop that runs the model alone. */
-  readonly inputs: Readonly<Record<string, readonly number[]>>;
+  /** FP32 dims without the batch. */
+  readonly inputs: TensorDims;
+  readonly outputs: TensorDims;
   readonly wire: WireForm;
   /** `seed` tells requests apart. */
   createInputs(seed: number): readonly FloatTensor[];

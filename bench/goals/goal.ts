@@ -7,6 +7,8 @@ export interface GoalSettings {
   readonly root: string;
   /** An empty folder for generated models, removed afterwards. */
   readonly scratch: string;
+  /** Answers matter, numbers do not. */
+  readonly isQuick: boolean;
   readonly rounds: number;
   readonly seconds: number;
   readonly client: LoadClient;

@@ -9,12 +9,16 @@ import { formatGoals, type GoalGroup, type GoalResult } from './goal.js';
 import { growthGroups } from './growth-goals.js';
 import { interferenceGroups } from './interference-goals.js';
 import { limitGroups } from './limit-goals.js';
+import { peerGroups } from './peer-goals.js';
+import { pythonGroups } from './python-goals.js';
 
 const groups: readonly GoalGroup[] = [
   ...limitGroups,
   ...interferenceGroups,
   ...growthGroups,
   ...footprintGroups,
+  ...peerGroups,
+  ...pythonGroups,
 ];
 
 const usage = `Usage: npm run bench:goals -- [options] [group ...]
@@ -60,7 +64,14 @@ async function main(): Promise<void> {
     const scratch = await mkdtemp(join(tmpdir(), 'nereid-goals-'));
     try {
       process.stderr.write(`${group.name}\n`);
-      const results = await group.measure({ root, scratch, rounds, seconds, client });
+      const results = await group.measure({
+        root,
+        scratch,
+        isQuick: values.quick,
+        rounds,
+        seconds,
+        client,
+      });
       all.push(...results);
       if (values.json !== undefined) await writeResults(values.json, group.name, results);
     } finally {
