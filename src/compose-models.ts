@@ -6,13 +6,13 @@ import type { LogSettings, TextLogger } from './observability/text-logger.js';
 import type { Tracer } from './observability/tracer.js';
 import type { ServerOptions } from './options.js';
 import { distinctLocations, openModelRepository } from './repository/open-model-repository.js';
+import { ParallelLimit } from './repository/parallel-limit.js';
 import type { RepositoryEvents } from './repository/repository-events.js';
 import type { Environment } from './repository/s3-credentials.js';
 import { Admission } from './scheduling/admission.js';
 import { RateLimiter } from './scheduling/rate-limiter.js';
 import { LocalResponseCache, type ResponseCache } from './scheduling/response-cache.js';
 import { CallGraph } from './server/call-graph.js';
-import { LoadSlots } from './server/load-slots.js';
 import { ModelControl } from './server/model-control.js';
 import { ModelLoader } from './server/model-loader.js';
 import { ModelRegistry } from './server/model-registry.js';
@@ -105,7 +105,7 @@ export async function composeModels(
       loadRetriesMax: options.repository.loadRetriesMax,
     },
     {
-      slots: new LoadSlots(options.repository.loadsMax),
+      slots: new ParallelLimit(options.repository.loadsMax),
       schedulers: new SchedulerFactory(
         clock,
         {

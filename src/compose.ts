@@ -1,5 +1,6 @@
 import { systemClock } from './clock.js';
 import { type ComposedModels, composeModels } from './compose-models.js';
+import { DownloadReport, downloadBar, downloadLines } from './download-report.js';
 import { internal } from './errors.js';
 import type { GrpcServer, GrpcServerDeps } from './grpc/grpc-server.js';
 import { createHttpServer, type HttpServer } from './http/http-server.js';
@@ -59,7 +60,11 @@ export async function composeServer(
     logSettings,
     tracer,
     customMetrics,
-    repositoryEvents: listenToRepositories(counters, logger),
+    repositoryEvents: listenToRepositories(
+      counters,
+      composeDownloadReport(logOutput, logger, logSettings),
+      logger,
+    ),
     serverVersion,
     environment,
   });
@@ -273,7 +278,24 @@ function composeMetrics(
   return { contentType: metricsContentType, render: () => metrics.render() };
 }
 
-function listenToRepositories(counters: RepositoryCounters, logger: TextLogger): RepositoryEvents {
+/** A bar where somebody watches the log and reads it, lines where it is kept. */
+function composeDownloadReport(
+  { status }: LogOutput,
+  logger: TextLogger,
+  { isInfoLogged, format }: LogSettings,
+): DownloadReport {
+  const hasBar = status !== undefined && isInfoLogged && format !== 'json';
+  return new DownloadReport(
+    systemClock,
+    hasBar ? downloadBar(status, logger) : downloadLines(logger),
+  );
+}
+
+function listenToRepositories(
+  counters: RepositoryCounters,
+  downloads: DownloadReport,
+  logger: TextLogger,
+): RepositoryEvents {
   return {
     warned: (message) => logger.warning(message),
     downloaded({ bytes }) {
@@ -284,10 +306,7 @@ function listenToRepositories(counters: RepositoryCounters, logger: TextLogger):
       counters.failedStoreRequests += 1;
       logger.error(`${operation} request to the store failed: ${error.message}`);
     },
-    progressed({ model, filesDone, filesTotal, bytesDone, bytesTotal }) {
-      const share = bytesTotal === 0 ? 100 : Math.floor((100 * bytesDone) / bytesTotal);
-      logger.info(`fetching '${model}': ${filesDone} of ${filesTotal} files, ${share} %`);
-    },
+    progressed: (progress) => downloads.update(progress),
   };
 }
 

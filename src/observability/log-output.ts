@@ -1,9 +1,12 @@
 import { closeSync, openSync, writeSync } from 'node:fs';
+import { StatusLine } from './status-line.js';
 import type { LogWriter } from './text-logger.js';
 
 /** Where log lines end up. */
 export interface LogOutput {
   readonly write: LogWriter;
+  /** Where the lines go to a terminal: a line below them that changes in place. */
+  readonly status: StatusLine | undefined;
   /** Idempotent. */
   close(): void;
 }
@@ -14,9 +17,10 @@ export interface LogOutput {
  * file cannot be opened; a write that fails later (disk full) loses the line, not the server.
  */
 export function openLogOutput(file: string): LogOutput {
-  if (file === '') return { write: (line) => process.stderr.write(line), close() {} };
+  if (file === '') return toStandardError();
   let descriptor: number | undefined = openSync(file, 'a');
   return {
+    status: undefined,
     write(line) {
       if (descriptor === undefined) return;
       try {
@@ -30,4 +34,11 @@ export function openLogOutput(file: string): LogOutput {
       descriptor = undefined;
     },
   };
+}
+
+function toStandardError(): LogOutput {
+  const { stderr } = process;
+  if (!stderr.isTTY) return { status: undefined, write: (line) => stderr.write(line), close() {} };
+  const status = new StatusLine(stderr);
+  return { status, write: (line) => status.write(line), close: () => status.show('') };
 }

@@ -1,4 +1,4 @@
-/** Lets at most `max` tasks run at the same time; the others wait in order of arrival. */
+/** Lets at most `max` pieces of work run at the same time; the others wait in order of arrival. */
 export class ParallelLimit {
   #free: number;
   readonly #waiting: (() => void)[] = [];
@@ -7,7 +7,7 @@ export class ParallelLimit {
     this.#free = max;
   }
 
-  async run<Result>(task: () => Promise<Result>): Promise<Result> {
+  async run<Result>(work: () => Promise<Result>): Promise<Result> {
     if (this.#free > 0) {
       this.#free--;
     } else {
@@ -15,7 +15,7 @@ export class ParallelLimit {
       await new Promise<void>((resolve) => this.#waiting.push(resolve));
     }
     try {
-      return await task();
+      return await work();
     } finally {
       const next = this.#waiting.shift();
       if (next === undefined) {

@@ -9,7 +9,7 @@ export interface RepositoryEvents {
   downloaded(download: Download): void;
   /** A request to the store failed for good, after its retries. */
   failed(operation: StoreOperation, error: Error): void;
-  /** Called while files are fetched, at most a few times a second, and at the end. */
+  /** Called when files are about to be fetched, with every piece that comes, and at the end. */
   progressed(progress: DownloadProgress): void;
 }
 
@@ -22,11 +22,15 @@ export interface Download {
 
 /** How far a model's copy is. Files that the cache already holds are not counted. */
 export interface DownloadProgress {
+  /** Tells this fetch from others of the same model. */
+  readonly fetch: symbol;
   readonly model: string;
   readonly filesDone: number;
   readonly filesTotal: number;
   readonly bytesDone: number;
   readonly bytesTotal: number;
+  /** Everything is here, or something failed: the last report of this fetch. */
+  readonly isOver: boolean;
 }
 
 /** For callers that want to hear nothing. */

@@ -282,14 +282,18 @@ export class S3Repository implements ModelRepository {
 
   /** True where anything had to be fetched. */
   async #fetch(name: string, files: readonly StoreFile[]): Promise<boolean> {
-    const { clock, events } = this.#options;
     const missing: StoreFile[] = [];
     for (const file of files) {
       if (!(await this.#cache.has(name, file.object))) {
         missing.push(file);
       }
     }
-    const progress = new ProgressCounter(name, missing, clock, (each) => events.progressed(each));
+    if (missing.length === 0) {
+      return false;
+    }
+    const progress = new ProgressCounter(name, missing, (each) =>
+      this.#options.events.progressed(each),
+    );
     const giveUp = new AbortController();
     const signal = AbortSignal.any([giveUp.signal, this.#closing.signal]);
     const fetches = missing.map(async (file) => {
@@ -310,8 +314,10 @@ export class S3Repository implements ModelRepository {
       giveUp.abort();
       await Promise.allSettled(fetches);
       throw error;
+    } finally {
+      progress.end();
     }
-    return missing.length > 0;
+    return true;
   }
 
   async #checkUnchanged(listing: ModelListing, versions: readonly string[]): Promise<void> {

@@ -13,10 +13,11 @@ import {
   type RecorderOptions,
 } from '../observability/statistics-recorder.js';
 import type { Tracer } from '../observability/tracer.js';
+import type { LocalizedModel } from '../repository/model-repository.js';
+import type { ParallelLimit } from '../repository/parallel-limit.js';
 import type { PendingRequest } from '../scheduling/pending-request.js';
 import type { RateLimiter } from '../scheduling/rate-limiter.js';
 import { FirstResponseTiming } from './first-response-timing.js';
-import type { LoadSlots } from './load-slots.js';
 import { estimateMemory } from './memory-estimate.js';
 import { Model } from './model.js';
 import type { VersionLoader } from './model-control.js';
@@ -40,7 +41,7 @@ export interface ModelLoaderOptions {
 
 /** What the loader takes from the rest of the server. */
 export interface ModelLoaderParts {
-  readonly slots: LoadSlots;
+  readonly slots: ParallelLimit;
   readonly schedulers: SchedulerFactory;
   /** Undefined with `--rate-limit=off`. */
   readonly limiter: RateLimiter | undefined;
@@ -76,7 +77,7 @@ export class ModelLoader implements VersionLoader {
   async load(revision: ModelRevision, version: string): Promise<Model> {
     for (let attempt = 0; ; attempt += 1) {
       try {
-        return await this.#parts.slots.run(() => this.#loadOnce(revision, version));
+        return await this.#loadOnce(revision, version);
       } catch (error) {
         const reason = describeLoadFailure(error);
         this.#parts.logger.error(
@@ -89,18 +90,28 @@ export class ModelLoader implements VersionLoader {
   }
 
   async #loadOnce(revision: ModelRevision, version: string): Promise<Model> {
-    this.#parts.logger.info(`loading: ${modelKey(revision.id)}:${version}`);
+    // Files that have to be fetched come for all models at once; only what loads takes a slot.
     const files = await revision.localize();
     try {
-      const versionDirectory = path.join(files.directory, version);
-      await checkVersionDirectory(versionDirectory, revision.id.name, version);
-      return revision.config.ensemble_scheduling === undefined
-        ? await this.#loadModel(revision, version, files.directory, () => files.release())
-        : await this.#loadEnsemble(revision, version, files.directory, () => files.release());
+      return await this.#parts.slots.run(() => this.#loadFiles(revision, version, files));
     } catch (error) {
       await files.release();
       throw error;
     }
+  }
+
+  async #loadFiles(
+    revision: ModelRevision,
+    version: string,
+    files: LocalizedModel,
+  ): Promise<Model> {
+    this.#parts.logger.info(`loading: ${modelKey(revision.id)}:${version}`);
+    const { directory } = files;
+    const release = () => files.release();
+    await checkVersionDirectory(path.join(directory, version), revision.id.name, version);
+    return revision.config.ensemble_scheduling === undefined
+      ? this.#loadModel(revision, version, directory, release)
+      : this.#loadEnsemble(revision, version, directory, release);
   }
 
   async #loadModel(

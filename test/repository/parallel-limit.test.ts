@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import { LoadSlots } from '../../src/server/load-slots.js';
+import { ParallelLimit } from '../../src/repository/parallel-limit.js';
 
-describe('LoadSlots', () => {
-  it('runs no more loads at once than it has slots, in order, also after failures', async () => {
-    const slots = new LoadSlots(2);
+describe('ParallelLimit', () => {
+  it('runs no more at once than it may, in order, also after failures', async () => {
+    const limit = new ParallelLimit(2);
     const started: number[] = [];
     const finish: ((isGood: boolean) => void)[] = [];
-    const loads = [0, 1, 2, 3].map((index) =>
-      slots
+    const runs = [0, 1, 2, 3].map((index) =>
+      limit
         .run(
           () =>
             new Promise<number>((resolve, reject) => {
@@ -19,7 +19,7 @@ describe('LoadSlots', () => {
     );
     expect(started).toEqual([0, 1]);
     finish[1]?.(false);
-    await loads[1];
+    await runs[1];
     await new Promise(setImmediate);
     expect(started).toEqual([0, 1, 2]);
     finish[0]?.(true);
@@ -27,6 +27,6 @@ describe('LoadSlots', () => {
     expect(started).toEqual([0, 1, 2, 3]);
     finish[2]?.(true);
     finish[3]?.(true);
-    expect(await Promise.all(loads)).toEqual([0, 'failed', 2, 3]);
+    expect(await Promise.all(runs)).toEqual([0, 'failed', 2, 3]);
   });
 });
