@@ -1,7 +1,6 @@
 import type {
   Backend,
   ExecutionResponse,
-  ExecutionResult,
   ModelInstance,
   RequestsModelInstance,
   TimedResult,
@@ -213,7 +212,7 @@ export class InstanceHost implements ResponseSink {
       }
     }
     const inputEndNs = nowNs();
-    let answers: readonly ExecutionResult[];
+    let answers: readonly TimedResult['result'][];
     let timed: readonly TimedResult[] | undefined;
     try {
       if (task.executesEach && instance.executeEach !== undefined) {
@@ -244,7 +243,7 @@ export class InstanceHost implements ResponseSink {
       }
       this.#open.delete(streamKey(request));
       request.hasEnded = true;
-      if (answer.type === 'error' || answer.type === 'rescheduled') {
+      if (answer.type !== 'response') {
         results[request.requestIndex] = answer;
         continue;
       }

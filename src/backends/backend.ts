@@ -115,7 +115,8 @@ export type ExecutionResult =
 
 /** A result, and how long its execution took by itself. */
 export interface TimedResult {
-  readonly result: ExecutionResult;
+  /** `unstarted`: there was no time for it, it has to be handed over again. */
+  readonly result: ExecutionResult | { readonly type: 'unstarted' };
   readonly durationNs: number;
 }
 

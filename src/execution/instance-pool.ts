@@ -8,6 +8,7 @@ import { placeInstances } from './instance-placement.js';
 import type { BatchForm, InstanceDescription } from './messages.js';
 import type {
   CompleteConfig,
+  ExecuteOutcome,
   ExecuteReply,
   ExecuteTask,
   HostServices,
@@ -109,7 +110,7 @@ export class InstancePool implements ModelInstances {
     task: ExecuteTask,
     listener: StreamListener | undefined,
     answering: readonly ModelCall[],
-  ): Promise<ExecuteReply> {
+  ): Promise<ExecuteOutcome> {
     const instance = this.#idle.pop() ?? this.#aheadInstance();
     if (instance === undefined) return Promise.resolve(this.#refusal());
     if (listener !== undefined) this.#listened.set(task.executionId, instance);

@@ -8,7 +8,7 @@ import type { InstanceThread } from './instance-thread.js';
 import type { BatchForm, InstanceDescription, InstanceReply, InstanceTask } from './messages.js';
 import { InstanceWork } from './model-calls.js';
 import type {
-  ExecuteReply,
+  ExecuteOutcome,
   ExecuteTask,
   HostServices,
   InstancePoolOptions,
@@ -140,12 +140,8 @@ export class Instance {
     config: ModelConfig,
   ): Promise<ModelConfig | undefined> {
     const { backend } = this.#blueprint.options;
-    const reply = await this.#load({
-      type: 'auto-complete',
-      instance: description,
-      config,
-      backend,
-    });
+    const task = { type: 'auto-complete', instance: description, config, backend } as const;
+    const reply = await this.#load(task);
     if (reply.type !== 'completed-config') throw unexpected(reply);
     return reply.config;
   }
@@ -164,14 +160,14 @@ export class Instance {
     task: ExecuteTask,
     listener: StreamListener | undefined,
     answering: readonly ModelCall[],
-  ): Promise<ExecuteReply> {
+  ): Promise<ExecuteOutcome> {
     this.#state = 'busy';
     this.#executions.begin(this.#blueprint.clock.nowNs());
     this.work.begin(answering);
     if (listener !== undefined) this.#streams.open(task.executionId, listener);
     const given = await this.#run(task, [task.buffer]);
     const reply = isExecuteReply(given) ? given : failedReply(unexpected(given), true);
-    this.#executions.end(reply);
+    const hadStarted = this.#executions.end(reply);
     if (this.#executions.count === 0) this.work.end();
     if (reply.type === 'failed') {
       this.#streams.close(task.executionId);
@@ -184,7 +180,7 @@ export class Instance {
     } else if (this.#executions.count === 0) {
       this.#becomeIdle();
     }
-    return reply;
+    return hadStarted ? reply : { type: 'unstarted' };
   }
 
   /** Asks the model; only while `idle`. False where it does not answer in time. */

@@ -134,13 +134,15 @@ export interface ResponseMessage {
 
 /**
  * One request's share of an execution: its response, its error, `streamed` by the port, or
- * `rescheduled`: what it sent stands, and it wants to be executed once more.
+ * `rescheduled`: what it sent stands, and it wants to be executed once more. `unstarted`: nothing
+ * was done about it.
  */
 export type RequestResult =
   | { readonly type: 'response'; readonly response: ResponseMessage }
   | { readonly type: 'error'; readonly error: ErrorMessage }
   | { readonly type: 'streamed' }
-  | { readonly type: 'rescheduled' };
+  | { readonly type: 'rescheduled' }
+  | { readonly type: 'unstarted' };
 
 export type InstanceReply =
   /** The completed configuration; undefined where the backend has nothing to add. */

@@ -26,7 +26,8 @@ export interface ModelInstances {
   /**
    * Runs `task`; call only while `idleInstances > 0` or `canRunAhead`. `task.buffer` is moved to
    * the instance and gone afterwards. Never rejects: a thread that dies, an execution that takes
-   * too long and a model that fails as a whole all resolve to `failed`.
+   * too long and a model that fails as a whole all resolve to `failed`, and to `unstarted` for what
+   * only waited behind it.
    *
    * `listener` hears the responses that go around the reply; leave it undefined for a model that
    * is not decoupled. `answering`: calls of models among the requests.
@@ -35,7 +36,7 @@ export interface ModelInstances {
     task: ExecuteTask,
     listener: StreamListener | undefined,
     answering: readonly ModelCall[],
-  ): Promise<ExecuteReply>;
+  ): Promise<ExecuteOutcome>;
   /** Tells the instance that runs `command.executionId`; does nothing when it has ended. */
   command(command: StreamCommand): void;
   /** `listener` is called when an instance has become idle. One listener; set once. */
@@ -48,6 +49,9 @@ export type ExecuteReply = Extract<
   InstanceReply,
   { readonly type: 'executed-merged' | 'executed-requests' | 'failed' }
 >;
+
+/** `unstarted`: the task waited behind another one that took the instance with it. */
+export type ExecuteOutcome = ExecuteReply | { readonly type: 'unstarted' };
 
 export type ResponseNotice = Extract<InstanceNotice, { readonly type: 'response' }>;
 

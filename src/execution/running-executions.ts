@@ -13,8 +13,10 @@ const aheadRunNsMax = 5e6;
  * 2 cores), and add_sub 79.4 k instead of 76.1 k (64 callers).
  */
 export class RunningExecutions {
-  /** False for models that may hang or end their thread: what waits would fail with them. */
+  /** False for models that may hang: what waits would wait with them. */
   readonly #mayQueue: boolean;
+  /** The execution that ran has taken the thread with it, and what waits follows. */
+  #isLost = false;
   #count = 0;
   #lastRunNs = Number.POSITIVE_INFINITY;
   #sinceNs = 0;
@@ -42,14 +44,18 @@ export class RunningExecutions {
     if (this.#count === 1) this.#sinceNs = nowNs;
   }
 
-  end(reply: ExecuteReply): void {
+  /** Ends the oldest one; false where it waited behind one that has taken the thread with it. */
+  end(reply: ExecuteReply): boolean {
+    const hadStarted = !this.#isLost;
     this.#count -= 1;
     if (reply.type === 'failed') {
+      this.#isLost = reply.isFatal && this.#count > 0;
       this.#lastRunNs = Number.POSITIVE_INFINITY;
-      return;
+      return hadStarted;
     }
     const { 0: startNs, 3: endNs } = reply.stamps;
     this.#lastRunNs = endNs - startNs;
     this.#sinceNs = endNs;
+    return hadStarted;
   }
 }

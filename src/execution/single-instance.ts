@@ -2,6 +2,7 @@ import type { ModelCall } from '../inference/model-call.js';
 import type { Instance } from './instance.js';
 import type { BatchForm } from './messages.js';
 import type {
+  ExecuteOutcome,
   ExecuteReply,
   ExecuteTask,
   ModelInstances,
@@ -53,7 +54,7 @@ export class SingleInstance implements ModelInstances {
     task: ExecuteTask,
     listener: StreamListener | undefined,
     answering: readonly ModelCall[],
-  ): Promise<ExecuteReply> {
+  ): Promise<ExecuteOutcome> {
     if (!this.#seat.isIdle()) return Promise.resolve(this.#seat.refusal());
     this.#seat.take();
     return this.#instance.execute(task, listener, answering);

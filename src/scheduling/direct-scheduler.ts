@@ -1,10 +1,11 @@
 import type { Clock } from '../clock.js';
-import { cancelled, unavailable } from '../errors.js';
+import { cancelled, type InferenceServerError, unavailable } from '../errors.js';
 import type { LookPolicy } from './dynamic-batcher.js';
 import { InFlightRequests } from './in-flight-requests.js';
 import type { PendingRequest } from './pending-request.js';
 import { QueuedRequest, RequestList } from './request-list.js';
 import { requestIdPrefix } from './request-queue.js';
+import { ReturnedBatches } from './returned-batches.js';
 import type { BatchExecutor, Scheduler } from './scheduler.js';
 
 /*
@@ -13,6 +14,7 @@ import type { BatchExecutor, Scheduler } from './scheduler.js';
  *   enqueue         | queue, look               | refuse                    | refuse
  *   look            | run while idle            | run while idle            | -
  *   instance idle   | look                      | look                      | -
+ *   given back      | look                      | look                      | fail
  *   cancel (queued) | fail with CANCELLED       | the same                  | -
  *   destroy         | fail all, → destroyed     | the same                  | -
  */
@@ -33,6 +35,7 @@ export class DirectScheduler implements Scheduler {
   readonly #executor: BatchExecutor;
   readonly #clock: Clock;
   readonly #waiting = new RequestList();
+  readonly #returned = new ReturnedBatches();
   readonly #inFlight = new InFlightRequests();
   readonly #lookPolicy: LookPolicy;
   #state: 'open' | 'draining' | 'destroyed' = 'open';
@@ -44,10 +47,15 @@ export class DirectScheduler implements Scheduler {
     this.#clock = clock;
     this.#lookPolicy = lookPolicy;
     executor.onIdle(() => this.#runWhileIdle());
+    executor.onReturned((requests) => {
+      this.#returned.give(requests);
+      if (this.#state === 'destroyed') this.#returned.failAll(this.#stopped());
+      else this.#runWhileIdle();
+    });
   }
 
   get queuedRequests(): number {
-    return this.#waiting.size;
+    return this.#waiting.size + this.#returned.requests;
   }
 
   get inFlightRequests(): number {
@@ -88,13 +96,15 @@ export class DirectScheduler implements Scheduler {
 
   destroy(): void {
     this.#state = 'destroyed';
+    this.#returned.failAll(this.#stopped());
     for (let entry = this.#waiting.first; entry !== undefined; entry = this.#waiting.first) {
       this.#waiting.remove(entry);
-      entry.pending.fail(
-        unavailable(`model '${this.#modelName}' was stopped before the request ran`),
-        'OTHER',
-      );
+      entry.pending.fail(this.#stopped(), 'OTHER');
     }
+  }
+
+  #stopped(): InferenceServerError {
+    return unavailable(`model '${this.#modelName}' was stopped before the request ran`);
   }
 
   #lookLater(): void {
@@ -107,9 +117,15 @@ export class DirectScheduler implements Scheduler {
   }
 
   #runWhileIdle(): void {
-    while (this.#waiting.size > 0) {
+    for (;;) {
       const { idleInstances, bundleSizeMax } = this.#executor;
       if (idleInstances === 0) return;
+      const returned = this.#returned.take();
+      if (returned !== undefined) {
+        this.#run(returned);
+        continue;
+      }
+      if (this.#waiting.size === 0) return;
       // An instance must not take what another one could run at the same time.
       const share = Math.ceil(this.#waiting.size / idleInstances);
       this.#run(this.#take(Math.min(share, bundleSizeMax)));

@@ -1,5 +1,5 @@
 import type { Clock } from '../clock.js';
-import { cancelled, unavailable } from '../errors.js';
+import { cancelled, type InferenceServerError, unavailable } from '../errors.js';
 import { AdaptiveBatching } from './adaptive-batching.js';
 import { Alarm } from './alarm.js';
 import { AnswerOrder } from './answer-order.js';
@@ -8,6 +8,7 @@ import { type BatchKeyOf, batchKeyOf } from './batch-key.js';
 import { InFlightRequests } from './in-flight-requests.js';
 import type { PendingRequest } from './pending-request.js';
 import { RequestQueue, requestIdPrefix } from './request-queue.js';
+import { ReturnedBatches } from './returned-batches.js';
 import type { BatchExecutor, Scheduler } from './scheduler.js';
 import type { BatchSizeOptions, DynamicBatchingOptions } from './scheduling-options.js';
 
@@ -47,6 +48,7 @@ export class DynamicBatcher implements Scheduler {
   readonly #clock: Clock;
   readonly #lookPolicy: LookPolicy;
   readonly #queue: RequestQueue;
+  readonly #returned = new ReturnedBatches();
   readonly #batchKeyOf: BatchKeyOf;
   readonly #inFlight: InFlightRequests;
   readonly #adaptive: AdaptiveBatching | undefined;
@@ -80,10 +82,15 @@ export class DynamicBatcher implements Scheduler {
     this.#answerOrder = options.preservesOrdering ? new AnswerOrder() : undefined;
     this.#alarm = new Alarm(clock, () => this.#look());
     executor.onIdle(() => this.#look());
+    executor.onReturned((requests) => {
+      this.#returned.give(requests);
+      if (this.#state === 'destroyed') this.#returned.failAll(this.#stopped());
+      else this.#look();
+    });
   }
 
   get queuedRequests(): number {
-    return this.#queue.size;
+    return this.#queue.size + this.#returned.requests;
   }
 
   get inFlightRequests(): number {
@@ -129,12 +136,13 @@ export class DynamicBatcher implements Scheduler {
   destroy(): void {
     this.#state = 'destroyed';
     this.#alarm.clear();
-    for (const pending of this.#queue.take(this.#queue.size)) {
-      pending.fail(
-        unavailable(`model '${this.#options.modelName}' was stopped before the request ran`),
-        'OTHER',
-      );
-    }
+    this.#returned.failAll(this.#stopped());
+    for (const pending of this.#queue.take(this.#queue.size))
+      pending.fail(this.#stopped(), 'OTHER');
+  }
+
+  #stopped(): InferenceServerError {
+    return unavailable(`model '${this.#options.modelName}' was stopped before the request ran`);
   }
 
   #lookLater(): void {
@@ -147,6 +155,7 @@ export class DynamicBatcher implements Scheduler {
   }
 
   #look(): void {
+    this.#runReturned();
     if (this.#queue.size === 0 || this.#state === 'destroyed') return;
     const nowNs = this.#clock.nowNs();
     if (this.#queue.nextDeadlineNs() <= nowNs) this.#queue.expire(nowNs);
@@ -163,6 +172,14 @@ export class DynamicBatcher implements Scheduler {
       this.#run(this.#queue.take(requests));
     }
     this.#alarm.wakeBy(Math.min(wakeByNs, this.#queue.nextDeadlineNs()));
+  }
+
+  /** As they are: they were formed once, and may have their place in the order of answers. */
+  #runReturned(): void {
+    while (this.#returned.requests > 0 && this.#executor.idleInstances > 0) {
+      const batch = this.#returned.take();
+      if (batch !== undefined) this.#executor.execute(batch);
+    }
   }
 
   /** So much waits that the next batch need not be kept open for what may still come. */

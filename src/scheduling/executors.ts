@@ -33,6 +33,10 @@ export class ExecutorGroup implements BatchExecutor {
   onIdle(listener: () => void): void {
     for (const executor of this.#executors) executor.onIdle(listener);
   }
+
+  onReturned(listener: (requests: readonly PendingRequest[]) => void): void {
+    for (const executor of this.#executors) executor.onReturned(listener);
+  }
 }
 
 /** An instance that runs only while the rate limiter has its resources. */
@@ -68,6 +72,10 @@ export class RateLimitedExecutor implements BatchExecutor {
 
   onIdle(listener: () => void): void {
     this.#listener = listener;
+  }
+
+  onReturned(listener: (requests: readonly PendingRequest[]) => void): void {
+    this.#inner.onReturned(listener);
   }
 
   /** The instance ends: its resources are free for good. Idempotent. */

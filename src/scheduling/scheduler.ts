@@ -48,4 +48,10 @@ export interface BatchExecutor {
   execute(batch: readonly PendingRequest[]): void;
   /** `listener` is called when an instance has become idle. One listener; set once. */
   onIdle(listener: () => void): void;
+  /**
+   * `listener` gets requests of a batch back that was handed over and did not run: its instance was
+   * lost while it waited there, or had no time for all of a bundle. One listener; set once by
+   * whoever hands over what may come back, by `aheadRowsMin` or `bundleSizeMax`.
+   */
+  onReturned(listener: (requests: readonly PendingRequest[]) => void): void;
 }

@@ -8,7 +8,12 @@ import type {
   ResponseMessage,
   TextRequest,
 } from '../execution/messages.js';
-import type { ExecuteReply, ExecuteTask, ModelInstances } from '../execution/model-instances.js';
+import type {
+  ExecuteOutcome,
+  ExecuteReply,
+  ExecuteTask,
+  ModelInstances,
+} from '../execution/model-instances.js';
 import { RaggedBatch } from '../execution/ragged-batch.js';
 import { RecycledBuffers } from '../execution/recycled-buffers.js';
 import {
@@ -54,6 +59,7 @@ export class ModelExecutor implements BatchExecutor {
   /** Of the batch handed over last. */
   #lastRows = 0;
   #onIdle: () => void = () => {};
+  #onReturned: (requests: readonly PendingRequest[]) => void = () => {};
 
   constructor(
     instances: ModelInstances,
@@ -99,6 +105,10 @@ export class ModelExecutor implements BatchExecutor {
   onIdle(listener: () => void): void {
     this.#onIdle = listener;
     this.#instances.onIdle(listener);
+  }
+
+  onReturned(listener: (requests: readonly PendingRequest[]) => void): void {
+    this.#onReturned = listener;
   }
 
   execute(batch: readonly PendingRequest[]): void {
@@ -181,9 +191,11 @@ export class ModelExecutor implements BatchExecutor {
 
   #finish(
     batch: readonly PendingRequest[],
-    reply: ExecuteReply,
+    reply: ExecuteOutcome,
     stream: StreamedBatch | undefined,
   ): void {
+    const unstarted = unstartedOf(batch, reply);
+    if (unstarted.length > 0) this.#giveBack(unstarted);
     // The instance works on the next batch while the answers of this one are written.
     if (!this.#settlesFirst && (this.#instances.idleInstances > 0 || this.#instances.canRunAhead)) {
       this.#onIdle();
@@ -204,7 +216,17 @@ export class ModelExecutor implements BatchExecutor {
       case 'failed':
         this.#failAll(batch, reply.error);
         return;
+      case 'unstarted':
+        return;
     }
+  }
+
+  #giveBack(requests: readonly PendingRequest[]): void {
+    for (const pending of requests) {
+      pending.onCancel = undefined;
+      pending.onFlow = undefined;
+    }
+    this.#onReturned(requests);
   }
 
   #finishMerged(
@@ -262,6 +284,8 @@ export class ModelExecutor implements BatchExecutor {
       case 'streamed':
         // Its notices settle it, or the end of its instance does.
         return;
+      case 'unstarted':
+        return;
       case 'rescheduled':
         if (pending.onReschedule === undefined) {
           pending.fail(
@@ -285,7 +309,7 @@ export class ModelExecutor implements BatchExecutor {
 
   #record(
     batch: readonly PendingRequest[],
-    { stamps, eachStamps }: Extract<ExecuteReply, { readonly type: 'executed-requests' }>,
+    { results, stamps, eachStamps }: Extract<ExecuteReply, { readonly type: 'executed-requests' }>,
   ): void {
     if (eachStamps === undefined) {
       this.#stamp(batch, stamps);
@@ -295,7 +319,7 @@ export class ModelExecutor implements BatchExecutor {
     }
     for (const [index, pending] of batch.entries()) {
       const own = eachStamps[index];
-      if (own === undefined) continue;
+      if (own === undefined || results[index]?.type === 'unstarted') continue;
       stampRequest(pending, own);
       this.#recorder.executed(pending.rows, own);
       this.#bundleSize.observe(own[2] - own[1]);
@@ -326,6 +350,18 @@ export class ModelExecutor implements BatchExecutor {
       outputs: this.#form.toClient(outputs, request.requestedOutputs),
     };
   }
+}
+
+const noRequests: readonly PendingRequest[] = [];
+
+/** Those that have to be executed by another task. */
+function unstartedOf(
+  batch: readonly PendingRequest[],
+  reply: ExecuteOutcome,
+): readonly PendingRequest[] {
+  if (reply.type === 'unstarted') return batch;
+  if (reply.type !== 'executed-requests' || reply.eachStamps === undefined) return noRequests;
+  return batch.filter((_, index) => reply.results[index]?.type === 'unstarted');
 }
 
 function stampRequest({ timing }: PendingRequest, stamps: ComputeStamps): void {

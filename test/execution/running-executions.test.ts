@@ -35,6 +35,21 @@ describe('an execution may wait behind the one that runs', () => {
   });
 });
 
+it('has not started what waited behind an execution that took the thread with it', () => {
+  const executions = new RunningExecutions(true);
+  const lost = { ...failed, isFatal: true };
+  const endTwo = (first: ExecuteReply, second: ExecuteReply) => {
+    executions.begin(0);
+    executions.begin(0);
+    return [executions.end(first), executions.end(second)];
+  };
+  expect(endTwo(lost, lost)).toEqual([true, false]);
+  // The thread that follows starts afresh.
+  expect(endTwo(ran(0, 1), lost)).toEqual([true, true]);
+  expect(endTwo(failed, lost)).toEqual([true, true]);
+  expect(endTwo(ran(0, 1), ran(1, 2))).toEqual([true, true]);
+});
+
 it('runs since it was handed over, or since the one before it was done', () => {
   const executions = new RunningExecutions(true);
   executions.begin(7);

@@ -82,6 +82,28 @@ class TritonPythonModel:
     expect(last?.durationNs).toBeGreaterThanOrEqual(30e6);
   });
 
+  it('hands the rest of a bundle back that takes long', async () => {
+    const model = await models.loadSource(
+      intToInt,
+      `
+import time
+class TritonPythonModel:
+    def execute(self, requests):
+        a = requests[0].inputs()[0].as_numpy()
+        time.sleep(a[0] / 1000)
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("B", a)])]
+`,
+    );
+    const run = async (...milliseconds: readonly number[]) => {
+      const requests = milliseconds.map((value) => testRequest([ints('A', [1], [value])]));
+      const timed = await model.instance.executeEach?.(requests);
+      return timed?.map(({ result }) => result.type);
+    };
+    expect(await run(0, 30, 0, 0)).toEqual(['response', 'response', 'unstarted', 'unstarted']);
+    expect(await run(30, 0)).toEqual(['response', 'unstarted']);
+    expect(await run(0, 30)).toEqual(['response', 'response']);
+  });
+
   it('gets a whole batch in one call when it batches', async () => {
     const model = await models.loadSource(
       `${intToInt}\nmax_batch_size: 8`,

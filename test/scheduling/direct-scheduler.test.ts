@@ -124,6 +124,29 @@ describe('DirectScheduler', () => {
     expect(ranIds()).toEqual([]);
   });
 
+  it('runs what comes back before all that waits', () => {
+    const { executor, scheduler, send, ranIds } = setUp(1);
+    executor.bundleSizeMax = 3;
+    for (const id of ['a', 'b', 'c', 'd', 'e']) send(id);
+    executor.complete(0);
+    executor.giveBack(1, 1);
+    expect(ranIds()).toEqual([['a'], ['b', 'c', 'd'], ['c', 'd']]);
+    expect(scheduler.queuedRequests).toBe(1);
+    executor.complete(2);
+    executor.complete(3);
+    expect(ranIds().at(-1)).toEqual(['e']);
+    expect(scheduler.inFlightRequests).toBe(0);
+  });
+
+  it('destroyed: fails what comes back', () => {
+    const { executor, scheduler, send } = setUp(1);
+    const runs = send('a');
+    scheduler.destroy();
+    executor.giveBack(0);
+    expect(runs.end?.error?.message).toBe("model 'm' was stopped before the request ran");
+    expect(scheduler.inFlightRequests).toBe(0);
+  });
+
   it('drains: refuses newcomers, runs what waits, then resolves', async () => {
     const { executor, scheduler, send } = setUp(1);
     send('a');

@@ -259,5 +259,22 @@ cases(
       '0 run a; 0 run b c; 5 run d e',
     ],
     ['counts rows', '0 send a b*2', '0 run a; 0 run b'],
+    [
+      'runs what comes back before all that waits, as it was',
+      '0 send a b c d; 4 crash 0; 4 return 1; 5 done; 6 done',
+      '0 run a; 0 run b c; 4 failed a: INTERNAL instance failed; 4 run b c; 5 run d',
+    ],
+  ],
+);
+
+cases(
+  'DynamicBatcher that preserves ordering, when a batch comes back',
+  { max: 1, instances: 2, preservesOrdering: true },
+  [
+    [
+      'keeps its place in the order of answers',
+      '0 send a b c; 1 return 0; 2 done 1; 3 done 2; 4 done 3',
+      '0 run a; 0 run b; 1 run a; 2 run c; 3 answer a; 3 answer b; 4 answer c',
+    ],
   ],
 );

@@ -13,6 +13,7 @@ import { int32Tensor, type ObservedRequest, observedRequest } from '../support/p
  *   '0 send a b*3 c^2'   requests arrive in this order
  *   '5 done' '5 done 1'  the oldest running batch (or the one with this index) is answered
  *   '5 crash 1'          … fails
+ *   '5 return 1'         … is given back
  *   '5 again 1'          … is handed back to be run once more
  *   '7 cancel b'         the client of b goes away
  *   '7 pause b'          … reads no more; '8 resume b'
@@ -87,6 +88,8 @@ export function play(harness: Harness, events: string): string[] {
     clock.advance(startNs + Number(at) * 1e6 - clock.nowNs());
     if (verb === 'send') for (const token of names) send(token);
     else if (verb === 'done') batchAt(batches, names[0], (one) => one.executor.complete(one.index));
+    else if (verb === 'return')
+      batchAt(batches, names[0], (one) => one.executor.giveBack(one.index));
     else if (verb === 'crash') batchAt(batches, names[0], (one) => one.executor.fail(one.index));
     else if (verb === 'again') {
       batchAt(batches, names[0], (one) => one.executor.reschedule(one.index));

@@ -7,6 +7,7 @@ import type {
   ResponseMessage,
 } from '../../src/execution/messages.js';
 import type {
+  ExecuteOutcome,
   ExecuteReply,
   ExecuteTask,
   ModelInstances,
@@ -21,6 +22,7 @@ import {
 import type { InferenceRequest } from '../../src/inference/infer-request.js';
 import type { Tensor } from '../../src/inference/tensor.js';
 import type { ModelConfig } from '../../src/model-config/model-config.js';
+import type { PendingRequest } from '../../src/scheduling/pending-request.js';
 import type { ResponseEvent } from '../../src/server/execution-recorder.js';
 import { ModelExecutor } from '../../src/server/model-executor.js';
 import { modelConfig, modelInput, modelOutput } from '../support/model-configs.js';
@@ -37,14 +39,14 @@ class FakeInstances implements ModelInstances {
   readonly commands: StreamCommand[] = [];
   readonly listeners: (StreamListener | undefined)[] = [];
   idleInstances = 1;
-  #answer: (reply: ExecuteReply) => void = () => {};
+  #answer: (reply: ExecuteOutcome) => void = () => {};
   #onIdle: () => void = () => {};
 
   constructor(batchForm: 'merged' | 'requests') {
     this.batchForm = batchForm;
   }
 
-  execute(task: ExecuteTask, listener: StreamListener | undefined): Promise<ExecuteReply> {
+  execute(task: ExecuteTask, listener: StreamListener | undefined): Promise<ExecuteOutcome> {
     this.idleInstances -= 1;
     this.tasks.push(task);
     this.listeners.push(listener);
@@ -61,7 +63,7 @@ class FakeInstances implements ModelInstances {
     this.#onIdle = listener;
   }
 
-  async reply(reply: ExecuteReply): Promise<void> {
+  async reply(reply: ExecuteOutcome): Promise<void> {
     this.idleInstances += 1;
     this.#answer(reply);
     await Promise.resolve();
@@ -94,11 +96,11 @@ function merged(...outputs: readonly Tensor[]): ExecuteReply {
 }
 
 function answers(
-  ...each: readonly (readonly Tensor[] | ErrorMessage | 'streamed')[]
+  ...each: readonly (readonly Tensor[] | ErrorMessage | 'streamed' | 'unstarted')[]
 ): ExecuteReply {
   const packed = packTensorLists(each.map((one) => (isTensors(one) ? one : [])));
   const results = each.map((one, index) => {
-    if (one === 'streamed') return { type: 'streamed' as const };
+    if (one === 'streamed' || one === 'unstarted') return { type: one };
     if (!isTensors(one)) return { type: 'error' as const, error: one };
     const response: ResponseMessage = { outputs: packed.lists[index] ?? [], parameters: [] };
     return { type: 'response' as const, response };
@@ -115,13 +117,15 @@ function answers(
 /** The same as {@link answers}, of a bundle. */
 function answersEach(
   eachStamps: readonly ComputeStamps[],
-  ...each: readonly (readonly Tensor[] | ErrorMessage)[]
+  ...each: readonly (readonly Tensor[] | ErrorMessage | 'unstarted')[]
 ): ExecuteReply {
   const reply = answers(...each);
   return reply.type === 'executed-requests' ? { ...reply, eachStamps } : reply;
 }
 
-function isTensors(one: readonly Tensor[] | ErrorMessage | 'streamed'): one is readonly Tensor[] {
+function isTensors(
+  one: readonly Tensor[] | ErrorMessage | 'streamed' | 'unstarted',
+): one is readonly Tensor[] {
   return Array.isArray(one);
 }
 
@@ -443,6 +447,38 @@ describe('an instance that works request by request', () => {
       [2, own[1]],
     ]);
     expect(requests.map(endOf)[1]).toEqual(['INVALID_ARG', 'not this one', 'SUCCESS']);
+  });
+
+  it('gives back what a bundle had no time for, before it is idle', async () => {
+    const order: unknown[] = [];
+    model.executor.onReturned((given) => order.push(given));
+    model.executor.onIdle(() => order.push('idle'));
+    const requests = [request([1]), request([2]), request([3])];
+    model.run(...requests);
+    await model.instances.reply(
+      answersEach(
+        [stamps, [0, 0, 0, 0], [0, 0, 0, 0]],
+        [uint8('OUT', [1, 1], [5])],
+        'unstarted',
+        'unstarted',
+      ),
+    );
+    expect(order.slice(0, 2)).toEqual([requests.slice(1).map(({ pending }) => pending), 'idle']);
+    expect(requests.map(endOf)).toEqual([[undefined, undefined, 'SUCCESS'], undefined, undefined]);
+    expect(model.executed).toEqual([[1, stamps]]);
+  });
+
+  it('gives back a batch that never ran', async () => {
+    const returned: (readonly PendingRequest[])[] = [];
+    model.executor.onReturned((given) => returned.push(given));
+    const one = request([1]);
+    model.run(one);
+    await model.instances.reply({ type: 'unstarted' });
+    expect(returned).toEqual([[one.pending]]);
+    expect(one.end).toBeUndefined();
+    // Its former instance hears no more of it.
+    one.pending.cancel();
+    expect(model.instances.commands).toEqual([]);
   });
 
   it.each<[string, Partial<ModelConfig>, boolean, number]>([

@@ -15,6 +15,7 @@ export class FakeExecutor implements BatchExecutor {
   readonly #instances: number;
   readonly #aheadRowsMin: number;
   #listener: () => void = () => {};
+  #returnedListener: (requests: readonly PendingRequest[]) => void = () => {};
 
   /** `aheadRowsMin`: what one batch behind those that run must have. */
   constructor(instances = 1, aheadRowsMin = Number.POSITIVE_INFINITY) {
@@ -45,6 +46,18 @@ export class FakeExecutor implements BatchExecutor {
 
   onIdle(listener: () => void): void {
     this.#listener = listener;
+  }
+
+  onReturned(listener: (requests: readonly PendingRequest[]) => void): void {
+    this.#returnedListener = listener;
+  }
+
+  /** Gives requests of the batch with this index back; the others are answered. */
+  giveBack(index: number, from = 0): void {
+    const batch = this.#take(index);
+    for (const pending of batch.slice(0, from)) pending.complete();
+    this.#returnedListener(batch.slice(from));
+    this.#listener();
   }
 
   /** Answers the batch with this index; `outputsOf` gives each request's outputs. */

@@ -107,6 +107,8 @@ class SimulatedInstance implements BatchExecutor {
   onIdle(listener: () => void): void {
     this.#listener = listener;
   }
+
+  onReturned(): void {}
 }
 
 /** Runs one day of `seconds`; `delayMs` undefined lets the batcher choose for itself. */

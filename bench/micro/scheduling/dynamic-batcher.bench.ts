@@ -27,6 +27,8 @@ class OneInstance implements BatchExecutor {
     this.#listener = listener;
   }
 
+  onReturned(): void {}
+
   finish(): void {
     const batch = this.#batch;
     for (const pending of batch) pending.complete();

@@ -75,7 +75,7 @@ export class PythonInstance implements RequestsModelInstance {
     const payload = await this.#run(this.#process.newId(), requests, 'each');
     const durationsNs = readDurationsNs(payload);
     return this.#results.read(payload, 0).map((result, index) => ({
-      result: toExecutionResult(result),
+      result: result.type === 'unstarted' ? result : toExecutionResult(result),
       durationNs: durationsNs[index] ?? 0,
     }));
   }
@@ -160,6 +160,6 @@ export class PythonInstance implements RequestsModelInstance {
 }
 
 function toExecutionResult(result: ListedResult): ExecutionResult {
-  if (result.type !== 'none') return result;
+  if (result.type !== 'none' && result.type !== 'unstarted') return result;
   return { type: 'error', error: { code: 'INTERNAL', message: 'the model gave no response' } };
 }

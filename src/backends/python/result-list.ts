@@ -1,7 +1,7 @@
 import type { ErrorCode } from '../../errors.js';
 import type { ErrorMessage } from '../../execution/messages.js';
 import type { Parameters } from '../../inference/infer-request.js';
-import type { ExecutionResponse, ExecutionResult } from '../backend.js';
+import type { ExecutionResponse, TimedResult } from '../backend.js';
 import { ByteReader } from './byte-reader.js';
 import type { ByteWriter } from './byte-writer.js';
 import {
@@ -41,7 +41,7 @@ interface ResponseHead {
 }
 
 /** One entry of a list: a result of an execution, or `none` where a stream ends without one. */
-export type ListedResult = ExecutionResult | { readonly type: 'none' };
+export type ListedResult = TimedResult['result'] | { readonly type: 'none' };
 
 /** Unit of the durations in records. */
 const durationStepNs = 100;
@@ -104,6 +104,8 @@ export class ResultReader {
         return { type: 'none' };
       case 4:
         return { type: 'rescheduled' };
+      case 5:
+        return { type: 'unstarted' };
       default:
         throw new RangeError(`a frame has result kind ${kind}`);
     }

@@ -18,6 +18,11 @@ from nereid_host.server_link import ServerLink
 
 _STREAMED: Result = (wire.RESULT_STREAMED, b"", [], 0)
 _RESCHEDULED: Result = (wire.RESULT_RESCHEDULED, b"", [], 0)
+_UNSTARTED: Result = (wire.RESULT_UNSTARTED, b"", [], 0)
+
+# After this long the results that there are must not wait for more, and what has not started is
+# better off in the server's queue, from where another instance may take it.
+_EACH_NS_MAX = 5_000_000
 
 
 class Execution:
@@ -114,12 +119,20 @@ class Executor:
         return results
 
     def _run_each(self, requests: List[InferenceRequest]) -> List[Any]:
-        """An execution for each request, one after another: a failure is its own."""
+        """An execution for each request, one after another: a failure is its own.
+
+        Where they take long the last ones are handed back.
+        """
         results: List[Result] = []
         durations_ns: List[int] = []
         now_ns = time.perf_counter_ns
         start_ns = now_ns()
+        give_up_ns = start_ns + _EACH_NS_MAX
         for request in requests:
+            if start_ns > give_up_ns:
+                results.append(_UNSTARTED)
+                durations_ns.append(0)
+                continue
             try:
                 results += self._run_batch([request])
             except BaseException as error:  # noqa: B902 - as in `run`

@@ -56,6 +56,8 @@ RESULT_STREAMED = 2
 RESULT_NONE = 3
 #: The request wants to be executed again.
 RESULT_RESCHEDULED = 4
+#: A request of a bundle that was not executed yet: the server sends it again.
+RESULT_UNSTARTED = 5
 
 # Heads kept; beyond this many different ones, remembering them does not pay.
 _HEADS_MAX = 512
