@@ -81,7 +81,7 @@ export async function composeModels(
         openModelRepository(location, {
           clock,
           events: repositoryEvents,
-          watchMode: 'events',
+          watchMode: options.repository.watchMode,
           cacheDirectory:
             options.repository.cacheDirectory === ''
               ? undefined

@@ -102,6 +102,11 @@ function readRepositoryOptions(given: GivenOptions): RepositoryOptions {
     controlMode !== 'poll',
     "Error: Use of '--repository-poll-secs' requires setting '--model-control-mode=poll' as well.",
   );
+  given.refuse(
+    repository.watchMode,
+    controlMode !== 'poll',
+    "Error: Use of '--repository-watch' requires setting '--model-control-mode=poll' as well.",
+  );
   for (const row of [repository.maxLoadedModels, repository.modelMemoryBudget]) {
     given.refuse(
       row,
@@ -126,6 +131,7 @@ function readRepositoryOptions(given: GivenOptions): RepositoryOptions {
     cacheDirectory: given.read(repository.cacheDir),
     controlMode,
     pollSecs: given.read(repository.pollSecs),
+    watchMode: given.read(repository.watchMode),
     startupModels,
     isNamespaced,
     residency: {

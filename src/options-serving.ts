@@ -10,6 +10,7 @@ import {
   switchOption,
   textOption,
 } from './options-row.js';
+import type { WatchMode } from './repository/directory-watch.js';
 
 const integerMax = 0x7fffffff;
 
@@ -110,6 +111,12 @@ export const repository = {
     1,
     integerMax,
     'Seconds between two looks at the repositories. Only with --model-control-mode=poll.',
+  ),
+  watchMode: choiceOption<WatchMode>(
+    'repository-watch',
+    ['auto', 'events', 'polling', 'off'],
+    'auto',
+    'How changes of folders are noticed before the next look. "events": the system tells. "polling": file times are compared every second, for network and desktop shares that tell nothing. "auto": the one that suits the file system. "off": not at all. Only with --model-control-mode=poll.',
   ),
   loadModel: listOption(
     'load-model',

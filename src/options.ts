@@ -8,6 +8,7 @@ import type {
   RestrictedCategory,
 } from './options-settings.js';
 import type { TraceOptions } from './options-trace.js';
+import type { WatchMode } from './repository/directory-watch.js';
 
 /** Everything the server can be told at its start, checked, by component. Frozen. */
 export interface ServerOptions {
@@ -60,6 +61,8 @@ export interface RepositoryOptions {
   readonly cacheDirectory: string;
   readonly controlMode: ModelControlMode;
   readonly pollSecs: number;
+  /** How changes of folders are noticed between polls. */
+  readonly watchMode: WatchMode;
   /** Models to load at start in explicit mode; `*` alone is all. */
   readonly startupModels: readonly string[];
   /** Each repository has model names of its own. */

@@ -21,7 +21,12 @@ export function isIgnoredName(name: string, kind: 'file' | 'folder'): boolean {
   if (kind === 'file' && (name === vimProbe || name.endsWith('.swp'))) {
     return true;
   }
-  return name.endsWith('.tmp') || name.endsWith('~');
+  return name.endsWith('.tmp') || name.endsWith('~') || isEmacsSave(name);
+}
+
+/** `#config.pbtxt#`: what Emacs writes while somebody types. */
+function isEmacsSave(name: string): boolean {
+  return name.length > 2 && name.startsWith('#') && name.endsWith('#');
 }
 
 export type FolderRole =

@@ -17,9 +17,12 @@ export interface RepositoryOptions {
   readonly events: RepositoryEvents;
   /** How a directory's changes are noticed between polls; stores have nothing like it. */
   readonly watchMode: WatchMode;
-  /** Where files of a store stay for the next start; undefined keeps them for this run only. */
+  /**
+   * Where files of a store stay for the next start; undefined leaves it to the environment, and
+   * else keeps them for this run only.
+   */
   readonly cacheDirectory: string | undefined;
-  /** For the credentials of stores. */
+  /** For the credentials of stores, and `TRITON_AWS_MOUNT_DIRECTORY`. */
   readonly environment: Environment;
 }
 
@@ -44,7 +47,8 @@ export async function openModelRepository(
         readAccess: () => readS3Access(place, options.environment),
         connect: (access) => connectS3(place, access),
       });
-      return S3Repository.open(place, store, options);
+      const cacheDirectory = options.cacheDirectory ?? mountDirectory(options.environment);
+      return S3Repository.open(place, store, { ...options, cacheDirectory });
     }
     default:
       throw unsupported(
@@ -69,6 +73,11 @@ async function placeOf(location: string): Promise<string> {
   }
   // What cannot be resolved is opened next, and that says what is wrong with it.
   return scheme === undefined ? realpath(location).catch(() => resolve(location)) : location;
+}
+
+/** Where the reference server keeps its copy of a bucket. */
+function mountDirectory({ TRITON_AWS_MOUNT_DIRECTORY }: Environment): string | undefined {
+  return TRITON_AWS_MOUNT_DIRECTORY === '' ? undefined : TRITON_AWS_MOUNT_DIRECTORY;
 }
 
 function schemeOf(location: string): string | undefined {

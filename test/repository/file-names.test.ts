@@ -16,15 +16,19 @@ describe('isIgnoredName', () => {
     '.model.onnx.swp',
     'model.onnx.tmp',
     'config.pbtxt~',
+    '#config.pbtxt#',
     'x.swp',
     '4913',
   ])('leaves out the file %s', (name) => {
     expect(isIgnoredName(name, 'file')).toBe(true);
   });
 
-  it.each(['config.pbtxt', '49130', 'tmp', 'a.tmpl', '~a', 'swp'])('counts the file %s', (name) => {
-    expect(isIgnoredName(name, 'file')).toBe(false);
-  });
+  it.each(['config.pbtxt', '49130', 'tmp', 'a.tmpl', '~a', 'swp', '#', '##', '#a', 'a#'])(
+    'counts the file %s',
+    (name) => {
+      expect(isIgnoredName(name, 'file')).toBe(false);
+    },
+  );
 
   it('counts a folder 4913, which is a version', () => {
     expect(isIgnoredName('4913', 'folder')).toBe(false);

@@ -1,4 +1,4 @@
-import { symlink } from 'node:fs/promises';
+import { readdir, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/clock.js';
@@ -38,6 +38,25 @@ describe('openModelRepository', () => {
   it('opens an S3 prefix without asking the store', async () => {
     const repository = await openModelRepository('s3://127.0.0.1:1/bucket/models', options());
     expect(repository.location).toBe('s3://127.0.0.1:1/bucket/models');
+    await repository.close();
+  });
+
+  it.each([
+    ['the option', 'option', { TRITON_AWS_MOUNT_DIRECTORY: 'mount' }, 'option'],
+    ['TRITON_AWS_MOUNT_DIRECTORY', undefined, { TRITON_AWS_MOUNT_DIRECTORY: 'mount' }, 'mount'],
+    ['neither', undefined, { TRITON_AWS_MOUNT_DIRECTORY: '' }, undefined],
+  ])('keeps the files of a bucket where %s says', async (_, option, environment, expected) => {
+    const inScratch = (name: string) => join(scratch.path, name);
+    const mount = environment.TRITON_AWS_MOUNT_DIRECTORY;
+    const repository = await openModelRepository('s3://bucket/models', {
+      ...options(),
+      cacheDirectory: option === undefined ? undefined : inScratch(option),
+      environment: { TRITON_AWS_MOUNT_DIRECTORY: mount === '' ? '' : inScratch(mount) },
+    });
+    const folders = await readdir(scratch.path);
+    expect(folders.filter((name) => name === 'option' || name === 'mount')).toEqual(
+      expected === undefined ? [] : [expected],
+    );
     await repository.close();
   });
 
