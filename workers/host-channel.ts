@@ -45,6 +45,7 @@ export class HostChannel implements InstanceHostApi {
   readonly #sent = new SentResponses();
   #lastCallId = 0;
   #logVerboseLevel: number;
+  #end: () => Promise<void> = async () => {};
 
   constructor(port: MessagePort, logVerboseLevel: number, listener: ChannelListener) {
     this.#port = port;
@@ -155,6 +156,10 @@ export class HostChannel implements InstanceHostApi {
     this.notify({ type: 'broken', error }, []);
   }
 
+  onGivenUp(end: () => Promise<void>): void {
+    this.#end = end;
+  }
+
   /** Ends the channel; calls that still wait are refused. */
   close(): void {
     const error = cancelled('the model is being unloaded');
@@ -207,6 +212,10 @@ export class HostChannel implements InstanceHostApi {
       }
       case 'log-verbose-level':
         this.#logVerboseLevel = command.level;
+        return;
+      case 'give-up':
+        // Whatever becomes of it, the thread is ended next.
+        void this.#end().finally(() => this.close());
         return;
     }
   }

@@ -147,6 +147,11 @@ export interface InstanceHostApi {
   logVerboseLevel(): number;
   /** The instance is beyond repair (its process died): it will be replaced. */
   broken(error: ErrorMessage): void;
+  /**
+   * `end` is called when the instance is given up, whatever it is doing, and has about a second.
+   * A process that was started here can be waited for nowhere else: it would stay a zombie.
+   */
+  onGivenUp(end: () => Promise<void>): void;
 }
 
 export interface ModelCall

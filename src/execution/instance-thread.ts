@@ -27,7 +27,12 @@ export interface InstanceThreadOptions {
    * aborts. Such a thread is ended when its call has returned.
    */
   readonly isInterruptible: boolean;
+  /** The thread has started a process, and has to see its end. */
+  readonly hasProcess: boolean;
 }
+
+/** How long a thread may take to end its process. One that is stuck is ended all the same. */
+const processEndMsMax = 2000;
 
 export interface InstanceThreadEvents {
   onNotice(notice: InstanceNotice): void;
@@ -53,6 +58,8 @@ export class InstanceThread {
   readonly #piscina: Piscina;
   readonly #events: InstanceThreadEvents;
   readonly #port: MessagePort;
+  readonly #hasProcess: boolean;
+  #isPortClosed = false;
   /** Present where the thread is not interruptible. */
   readonly #nativeCall: NativeCallFlag | undefined;
   #portForThread: MessagePort | undefined;
@@ -67,6 +74,7 @@ export class InstanceThread {
 
   constructor(options: InstanceThreadOptions, events: InstanceThreadEvents) {
     this.#events = events;
+    this.#hasProcess = options.hasProcess;
     this.#nativeCall = options.isInterruptible ? undefined : NativeCalls.shared().newFlag();
     this.#piscina = new Piscina({
       filename: options.workerFile,
@@ -100,6 +108,7 @@ export class InstanceThread {
       events.onNotice(message);
     });
     port1.on('close', () => {
+      this.#isPortClosed = true;
       // A task of Piscina's is rejected a little later, with a reason that tells more.
       if (this.#isServing || this.#running.length > 0) return;
       this.#die(this.#lastError ?? new Error('thread ended'));
@@ -190,10 +199,24 @@ export class InstanceThread {
       for (const task of this.#running) task.reject(new Error('its thread was ended'));
       if (this.#nativeCall !== undefined) await returned;
     }
+    if (this.#hasProcess) await this.#endProcess();
     this.#port.close();
     this.#portForThread?.close();
     await this.#piscina.destroy();
     if (this.#nativeCall !== undefined) NativeCalls.shared().forget(this.#nativeCall);
+  }
+
+  /** Resolves when the thread has closed its port, or can't have a process, or takes too long. */
+  async #endProcess(): Promise<void> {
+    if (this.#isPortClosed || this.#portForThread !== undefined) return;
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, processEndMsMax);
+      this.#port.once('close', () => {
+        clearTimeout(timer);
+        resolve();
+      });
+      this.#port.postMessage({ type: 'give-up' } satisfies InstanceCommand);
+    });
   }
 
   #die(error: unknown): void {

@@ -286,4 +286,6 @@ export type InstanceCommand =
       readonly isReady: boolean;
       readonly error: ErrorMessage | undefined;
     }
-  | { readonly type: 'log-verbose-level'; readonly level: number };
+  | { readonly type: 'log-verbose-level'; readonly level: number }
+  /** The instance is given up: it ends what it has started, and then the port. */
+  | { readonly type: 'give-up' };

@@ -6,6 +6,14 @@ import type { HostServices, InstancePoolOptions, ResponseNotice } from './model-
 /** Backends whose threads run native code that must return before the thread may end. */
 export const nativeBackends: ReadonlySet<string> = new Set(['onnxruntime']);
 
+/** Backends whose threads start a process, which must end before them. */
+const processBackends: ReadonlySet<string> = new Set([
+  'python',
+  'pytorch',
+  'tensorflow',
+  'tensorrt',
+]);
+
 export interface ThreadSlotEvents {
   onResponse(notice: ResponseNotice): void;
   /** The thread can't go on, by its own word. */
@@ -73,7 +81,7 @@ export class ThreadSlot {
     const { workerFile, heapMiBMax, backend } = this.#options;
     const isInterruptible = !nativeBackends.has(backend);
     const thread = new InstanceThread(
-      { workerFile, heapMiBMax, isInterruptible },
+      { workerFile, heapMiBMax, isInterruptible, hasProcess: processBackends.has(backend) },
       {
         onNotice: (notice) => this.#onNotice(notice),
         onDeath: (reason) => this.#events.onDeath(reason),

@@ -3,11 +3,13 @@ import { afterEach, describe, expect, it } from 'vitest';
 import type { Datatype } from '../../src/inference/datatype.js';
 import type { Tensor } from '../../src/inference/tensor.js';
 import type { ModelConfig } from '../../src/model-config/model-config.js';
+import type { PendingRequest } from '../../src/scheduling/pending-request.js';
 import { modelConfig, modelInput, modelOutput } from '../support/model-configs.js';
 import {
   fp32,
   instanceGroup,
   numbersOf,
+  type Outcome,
   RunningModels,
   type TestRequest,
   text,
@@ -66,9 +68,13 @@ describe('an ONNX model', () => {
 
   it('takes one execution more while it runs another one, and answers both', async () => {
     const model = await start('onnx_add_sub', { instance_group: [instanceGroup(1)] });
-    await model.run(addSub(1, 1, 1));
     const { executor } = model;
-    const first = model.run(addSub(2, 1, 2));
+    // An execution of more than 5 ms, for want of a core, lets nothing wait behind the next one.
+    let first = model.run(addSub(2, 1, 2));
+    while (!Number.isFinite(executor.aheadRowsMin)) {
+      await first;
+      first = model.run(addSub(2, 1, 2));
+    }
     expect([executor.idleInstances, executor.aheadRowsMin]).toEqual([0, 2]);
     const second = model.runAhead(addSub(2, 30, 4));
     expect([executor.idleInstances, executor.aheadRowsMin]).toEqual([0, Number.POSITIVE_INFINITY]);
@@ -334,6 +340,29 @@ describe('a call of the runtime that is under way', () => {
     expect(late?.error?.code).toBe('UNAVAILABLE');
     expect(late?.error?.message).toContain('took longer than 100 ms');
     expect(numbersOf((await model.run(times(1)))[0], 'Y')).toEqual([0]);
+  });
+
+  it('gives back what waits behind an execution that takes too long', async () => {
+    const model = await start('onnx_slow', {}, { executionTimeoutMs: 300 });
+    const { executor } = model;
+    const returned = new Promise<readonly PendingRequest[]>((resolve) =>
+      executor.onReturned(resolve),
+    );
+    let late: Promise<Outcome[]> | undefined;
+    // One more is taken only after an execution of at most 5 ms, and cores may be busy.
+    do {
+      await late;
+      for (let round = 0; round < 2; round += 1) await model.run(times(1));
+      late = model.run(times(2000));
+    } while (!Number.isFinite(executor.aheadRowsMin));
+    const waiting = model.runAhead(times(1));
+    const given = await returned;
+    expect((await late)[0]?.error?.message).toContain('took longer than 300 ms');
+    expect(given.map(({ state }) => state)).toEqual(['executing']);
+    // Its scheduler runs it again; here that is the test.
+    await model.run(times(1));
+    executor.execute(given);
+    expect(numbersOf((await waiting)[0], 'Y')).toEqual([0]);
   });
 
   it('fails its request when the model is destroyed, which waits until it has returned', async () => {

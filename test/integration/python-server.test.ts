@@ -130,6 +130,8 @@ describe('a server with Python models', () => {
     expect(failed.status).toBe(503);
     expect(await revived('first', pid)).not.toBe(pid);
     expect(await isRunning(pid)).toBe(false);
+    // It was waited for: nothing of it is left, not even as a zombie.
+    await expect.poll(() => existsSync(`/proc/${pid}`)).toBe(false);
   });
 
   it('logs what a model prints with its name', async () => {

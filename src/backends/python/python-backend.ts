@@ -66,6 +66,7 @@ export const pythonBackend: Backend = {
     const process = await startProcess(instance, config, kind, (line) =>
       host.log('info', `${instance.instanceName}: ${line}`),
     );
+    host.onGivenUp(() => process.kill());
     try {
       return await initialize(process, kind, instance, config, host);
     } catch (error) {

@@ -167,9 +167,13 @@ export class PythonProcess {
   /** Ends the process and what it started, at once. */
   async kill(): Promise<void> {
     this.#isEnding = true;
-    if (this.#child.pid === undefined) return;
-    this.#killGroup();
-    this.#child.kill('SIGKILL');
+    const { pid, exitCode, signalCode } = this.#child;
+    if (pid === undefined) return;
+    // The number of a process that has ended may be another one's by now.
+    if (exitCode === null && signalCode === null) {
+      this.#killGroup();
+      this.#child.kill('SIGKILL');
+    }
     await this.#exited;
     this.#channel.destroy();
   }

@@ -90,6 +90,8 @@ export class FakeHost implements InstanceHostApi {
   broken(error: ErrorMessage): void {
     this.breaks.push(error);
   }
+
+  onGivenUp(): void {}
 }
 
 export interface StreamRecord {
