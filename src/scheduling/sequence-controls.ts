@@ -15,12 +15,14 @@ const noRequest: ControlFlags = { start: false, end: false, ready: false };
 
 /** Makes the control tensors that a model's `sequence_batching` asks for. */
 export class SequenceControls {
+  readonly #modelName: string;
   readonly #inputs: readonly ControlInput[];
   readonly #shape: readonly number[];
   /** Tensors never change, so that equal ones are shared: by index of the control, then by value. */
   readonly #flagTensors: readonly (readonly [Tensor, Tensor] | undefined)[];
 
-  constructor(options: Pick<SequenceOptions, 'controls' | 'isBatching'>) {
+  constructor(options: Pick<SequenceOptions, 'modelName' | 'controls' | 'isBatching'>) {
+    this.#modelName = options.modelName;
     this.#inputs = options.controls;
     this.#shape = options.isBatching ? [1, 1] : [1];
     this.#flagTensors = options.controls.map((input) =>
@@ -40,14 +42,14 @@ export class SequenceControls {
 
   /**
    * The tensors that carry a correlation id, made once a sequence. Throws INVALID_ARG for a number
-   * that the model's datatype can't hold. A text reaches a model that takes numbers as 0, and a
-   * number a model that takes texts in decimal.
+   * that the model's datatype can't hold, and for a text where the model takes numbers. A number
+   * reaches a model that takes texts in decimal.
    */
   correlationIdTensors(correlationId: bigint | string): readonly Tensor[] {
     return this.#inputs
       .filter((input) => input.kind === 'correlation-id')
       .map(({ name, datatype }) =>
-        this.#tensor(name, datatype, correlationIdBytes(name, datatype, correlationId)),
+        this.#tensor(name, datatype, this.#idBytes(name, datatype, correlationId)),
       );
   }
 
@@ -74,25 +76,30 @@ export class SequenceControls {
     return this.tensors(noRequest, this.correlationIdTensors(0n));
   }
 
+  #idBytes(name: string, datatype: Datatype, correlationId: bigint | string): Uint8Array {
+    if (datatype === 'BYTES') return textBytes(String(correlationId));
+    if (typeof correlationId === 'bigint') return numberBytes(name, datatype, correlationId);
+    throw invalidArg(
+      `sequence batching control '${name}' data-type is 'BYTES', but model ` +
+        `'${this.#modelName}' expects '${datatype}'`,
+    );
+  }
+
   #tensor(name: string, datatype: Datatype, bytes: Uint8Array): Tensor {
     return { name, datatype, shape: this.#shape, encoding: 'raw', bytes };
   }
 }
 
-function correlationIdBytes(
-  name: string,
-  datatype: Datatype,
-  correlationId: bigint | string,
-): Uint8Array {
-  if (datatype === 'BYTES') {
-    const text = Buffer.from(String(correlationId), 'utf8');
-    const bytes = Buffer.alloc(4 + text.length);
-    bytes.writeUInt32LE(text.length, 0);
-    text.copy(bytes, 4);
-    return bytes;
-  }
+function textBytes(text: string): Uint8Array {
+  const utf8 = Buffer.from(text, 'utf8');
+  const bytes = Buffer.alloc(4 + utf8.length);
+  bytes.writeUInt32LE(utf8.length, 0);
+  utf8.copy(bytes, 4);
+  return bytes;
+}
+
+function numberBytes(name: string, datatype: Datatype, id: bigint): Uint8Array {
   const bytes = Buffer.alloc(datatype === 'UINT64' || datatype === 'INT64' ? 8 : 4);
-  const id = typeof correlationId === 'bigint' ? correlationId : 0n;
   switch (datatype) {
     case 'UINT32':
       if (id >= 2n ** 32n) throw outOfRange(name, datatype, id);
