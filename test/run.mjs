@@ -24,19 +24,11 @@ const scratch = mkdtempSync(join(tmpdir(), 'nereid-test-'));
 const isCi = process.env.CI === 'true';
 const isFull = process.env.FULL === '1';
 
-function vitest(project) {
+function vitest(project, { files = [], env = {} } = {}) {
   const report = join(scratch, `${project}.json`);
-  const { code } = run('npx', [
-    'vitest',
-    'run',
-    '--config',
-    'test/vitest.config.ts',
-    '--project',
-    project,
-    '--reporter=default',
-    '--reporter=json',
-    `--outputFile.json=${report}`,
-  ]);
+  const options = ['--config', 'test/vitest.config.ts', '--project', project];
+  const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`];
+  const { code } = run('npx', ['vitest', 'run', ...options, ...reporters, ...files], { env });
   if (!existsSync(report)) return { passed: 0, failed: 1 };
   const { numPassedTests, numFailedTests, numPendingTests } = JSON.parse(
     readFileSync(report, 'utf8'),
@@ -143,6 +135,20 @@ const suites = [
       ]
         .map(([command, args]) => check(command, args))
         .reduce(add),
+  },
+  {
+    // What versitygw shows in every run, with a store of another kind: ten minutes to build it.
+    name: 'seaweed',
+    isLong: true,
+    needs: preparePython,
+    run: () =>
+      vitest('integration', {
+        files: ['repository-s3', 's3-progress', 'repository-serving', 'scenario'].map(
+          (name) => `test/integration/${name}.test.ts`,
+        ),
+        // A store that cannot be built must not be skipped here.
+        env: { TEST_S3_SERVER: 'seaweedfs', CI: 'true' },
+      }),
   },
   {
     name: 'image',

@@ -1,11 +1,7 @@
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import {
   DeleteObjectsCommand,
   ListObjectsV2Command,
@@ -13,27 +9,24 @@ import {
   PutObjectCommand,
   S3Client,
 } from '@aws-sdk/client-s3';
+import { accessKeyId, s3Programs, secretAccessKey } from './s3-programs.js';
+import { findFreePorts } from './server-process.js';
 
-const toolsFolder = fileURLToPath(new URL('../../.tools/bin', import.meta.url));
-const program = join(toolsFolder, 'versitygw');
-const programSource = 'github.com/versity/versitygw/cmd/versitygw@v1.8.0';
-const startTimeoutMs = 20_000;
+export { accessKeyId, secretAccessKey };
 
-export const accessKeyId = 'nereid-tester';
-export const secretAccessKey = 'nereid-secret-key';
+const startTimeoutMs = 60_000;
+
+/** What runs below {@link S3Server}; `TEST_S3_SERVER` names another one than the default. */
+const program =
+  s3Programs[process.env['TEST_S3_SERVER'] === 'seaweedfs' ? 'seaweedfs' : 'versitygw'];
 
 /**
  * Builds the S3 server where it is not there yet, which takes some minutes. Resolves with what is
  * missing, or with undefined where there is an S3 server now.
  */
 export async function prepareS3Server(): Promise<string | undefined> {
-  if (existsSync(program)) {
-    return undefined;
-  }
   try {
-    await promisify(execFile)('go', ['install', programSource], {
-      env: { ...process.env, GOBIN: toolsFolder },
-    });
+    await program.prepare();
     return undefined;
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
@@ -53,9 +46,8 @@ export class S3Server {
 
   static async start(): Promise<S3Server> {
     const folder = await mkdtemp(join(tmpdir(), 'nereid-s3-'));
-    const server = new S3Server(await freePort(), folder);
-    // A folder in the server's root is a bucket.
-    await mkdir(join(folder, server.bucket));
+    const [port] = await findFreePorts();
+    const server = new S3Server(port, folder);
     await server.restart();
     return server;
   }
@@ -126,17 +118,18 @@ export class S3Server {
 
   /** Starts the server again on the same port; resolves when it answers. */
   async restart(): Promise<void> {
-    const child = spawn(
-      program,
-      ['--port', `127.0.0.1:${this.#port}`, '--health', '/healthz', 'posix', this.#folder],
-      {
-        env: { ...process.env, ROOT_ACCESS_KEY: accessKeyId, ROOT_SECRET_KEY: secretAccessKey },
-        stdio: 'ignore',
-      },
+    const { command, args, environment } = await program.launch(
+      this.#port,
+      this.#folder,
+      this.bucket,
     );
+    const child = spawn(command, args, {
+      env: { ...process.env, ...environment },
+      stdio: 'ignore',
+    });
     this.#process = child;
     const deadlineMs = Date.now() + startTimeoutMs;
-    while (!(await this.#isHealthy())) {
+    while (!(await program.isUp(this.client, this.endpoint, this.bucket))) {
       if (child.exitCode !== null || Date.now() > deadlineMs) {
         throw new Error(`the S3 server did not start (exit code ${child.exitCode})`);
       }
@@ -149,23 +142,4 @@ export class S3Server {
     await this.kill();
     await rm(this.#folder, { recursive: true, force: true });
   }
-
-  async #isHealthy(): Promise<boolean> {
-    try {
-      return (await fetch(`${this.endpoint}/healthz`)).ok;
-    } catch {
-      return false;
-    }
-  }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  if (address === null || typeof address === 'string') {
-    throw new Error('no port');
-  }
-  return address.port;
 }
