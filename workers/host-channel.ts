@@ -12,7 +12,8 @@ import type {
   ServingTask,
 } from '../src/execution/messages.js';
 import { SentResponses } from '../src/execution/response-window.js';
-import { largeBytesMin, packTensors, unpackTensors } from '../src/execution/tensor-transfer.js';
+import { packTensors, unpackTensors } from '../src/execution/tensor-transfer.js';
+import { largeBytesMin } from '../src/inference/recycled-buffers.js';
 
 type InferResult = Extract<InstanceCommand, { readonly type: 'infer-result' }>;
 type StreamCommand = Extract<InstanceCommand, { readonly type: 'cancel' | 'pause' | 'resume' }>;

@@ -13,7 +13,6 @@ import type {
 import type { RaggedBatch } from '../src/execution/ragged-batch.js';
 import {
   checkTensorBytes,
-  largeBytesMin,
   packMerged,
   packTensorLists,
   packTensors,
@@ -21,6 +20,7 @@ import {
   unpackTensors,
   wholeBuffer,
 } from '../src/execution/tensor-transfer.js';
+import { largeBytesMin } from '../src/inference/recycled-buffers.js';
 import type { Tensor } from '../src/inference/tensor.js';
 import type { TensorTextCodec } from './tensor-text-codec.js';
 

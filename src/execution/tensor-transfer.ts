@@ -1,6 +1,7 @@
 import { internal } from '../errors.js';
 import { readElementLength } from '../inference/bytes-elements.js';
 import { elementBytes } from '../inference/datatype.js';
+import { largeBytesMin, newBuffer } from '../inference/recycled-buffers.js';
 import { elementCount, formatShape } from '../inference/shape.js';
 import type { Tensor } from '../inference/tensor.js';
 import type { TensorMessage } from './messages.js';
@@ -15,12 +16,6 @@ import type { TensorMessage } from './messages.js';
 
 /** A cache line; at least the 8 bytes that a view of 64-bit elements needs. */
 const alignment = 64;
-
-/**
- * From this size on buffers are worth care: they are moved and not cloned, not zeroed when they are
- * made, and used again, because a new one costs a page fault for every 4 KiB.
- */
-export const largeBytesMin = 65_536;
 
 export interface PackedTensors {
   readonly buffer: ArrayBuffer;
@@ -212,14 +207,6 @@ export function checkTensorBytes(tensor: Tensor, modelLabel: string): void {
         `expected ${expected} for ${datatype} ${formatShape(shape)}`,
     );
   }
-}
-
-/** A new buffer of `byteLength` bytes that the caller may move to another thread. */
-export function newBuffer(byteLength: number): ArrayBuffer {
-  if (byteLength < largeBytesMin) return new ArrayBuffer(byteLength);
-  const { buffer } = Buffer.allocUnsafeSlow(byteLength);
-  // Node never backs an unpooled buffer with shared memory; the check is for the type.
-  return buffer instanceof ArrayBuffer ? buffer : new ArrayBuffer(byteLength);
 }
 
 function aligned(position: number): number {

@@ -1,3 +1,4 @@
+import { largeBytesMin, RecycledBuffers } from '../inference/recycled-buffers.js';
 import type { BodyLimits, BodyRefusal } from './transport.js';
 
 /**
@@ -21,6 +22,7 @@ export class BodyMemory {
   #uploadBytes = 0;
   #slab = new ArrayBuffer(slabBytes);
   #slabUsed = 0;
+  readonly #recycled = new RecycledBuffers();
 
   constructor(uploadBytesMax: number) {
     this.#uploadBytesMax = uploadBytesMax;
@@ -56,9 +58,13 @@ export class BodyMemory {
       this.#slabUsed = needed;
       return new Uint8Array(this.#slab, padding, bytes);
     }
-    // Buffer.allocUnsafeSlow does not zero, which a megabyte would notice, and shares no pool.
-    const whole = Buffer.allocUnsafeSlow(needed);
-    return new Uint8Array(whole.buffer, whole.byteOffset + padding, bytes);
+    return new Uint8Array(this.#recycled.take(needed), padding, bytes);
+  }
+
+  /** Takes back what `allocate` gave, or a part of it, when nobody reads it any more. */
+  recycle(body: Uint8Array): void {
+    if (body.byteLength < largeBytesMin) return;
+    if (body.buffer instanceof ArrayBuffer) this.#recycled.give(body.buffer);
   }
 }
 
@@ -129,6 +135,7 @@ export class BodyBuffer {
     this.#reserved = capacity;
     const larger = this.#memory.allocate(capacity, this.#alignAt);
     larger.set(this.#bytes.subarray(0, this.#length));
+    this.#memory.recycle(this.#bytes);
     this.#bytes = larger;
     return true;
   }

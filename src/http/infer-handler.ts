@@ -109,6 +109,7 @@ class InferCall implements BodyReceiver, ExchangeWatcher, ResponseHandler {
   readonly #model: ServedModel;
   readonly #headers: InferHeaders;
   #form: ResponseForm | undefined = undefined;
+  #body: Uint8Array = emptyBody;
   /** Of the outputs that go to shared memory. */
   #regions: HeldRegions | undefined = undefined;
   #handle: InferenceHandle | undefined = undefined;
@@ -200,6 +201,7 @@ class InferCall implements BodyReceiver, ExchangeWatcher, ResponseHandler {
       this.#fail(thrown);
     }
     this.#regions?.release();
+    this.#recycleBody();
   }
 
   fail(error: InferenceServerError): void {
@@ -210,6 +212,7 @@ class InferCall implements BodyReceiver, ExchangeWatcher, ResponseHandler {
   }
 
   #infer(body: Uint8Array): void {
+    this.#body = body;
     try {
       const request = this.#parse(body);
       this.#exchange.watch(this);
@@ -262,6 +265,18 @@ class InferCall implements BodyReceiver, ExchangeWatcher, ResponseHandler {
       if (compressed === undefined) exchange.replyParts(head, parts, byteLength);
       else exchange.reply(withContentEncoding(head, encoding), compressed);
     });
+  }
+
+  /**
+   * An execution copies what it takes of a body, and has taken all when it has ended well. Steps of
+   * an ensemble may go on after that, and an inflated body is not the exchange's.
+   */
+  #recycleBody(): void {
+    const body = this.#body;
+    this.#body = emptyBody;
+    const { contentEncoding } = this.#headers;
+    if (contentEncoding !== 'identity' || this.#model.config.ensemble_scheduling) return;
+    this.#exchange.recycleBody(body);
   }
 
   #fail(thrown: unknown): void {

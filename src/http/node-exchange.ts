@@ -75,6 +75,10 @@ export class NodeExchange implements Exchange {
     request.on('end', () => answerFaults(this, () => this.#takeBody(buffer)));
   }
 
+  recycleBody(body: Uint8Array): void {
+    this.#context.memory.recycle(body);
+  }
+
   watch(watcher: ExchangeWatcher): void {
     this.#watcher = watcher;
   }

@@ -65,6 +65,8 @@ export interface Exchange {
    * Called at most once, before the handler returns.
    */
   collectBody(limits: BodyLimits, alignAt: number, receiver: BodyReceiver): void;
+  /** Takes back a body that nobody reads any more: its memory serves another request. */
+  recycleBody(body: Uint8Array): void;
   /** Replaces the body's receiver as the one who hears of the connection. */
   watch(watcher: ExchangeWatcher): void;
   /** Answers; a HEAD request gets the body's length only. `body` must not change afterwards. */

@@ -96,6 +96,10 @@ export class UwsExchange implements Exchange {
     this.#hearData();
   }
 
+  recycleBody(body: Uint8Array): void {
+    this.#context.memory.recycle(body);
+  }
+
   watch(watcher: ExchangeWatcher): void {
     this.#watcher = watcher;
   }

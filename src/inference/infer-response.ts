@@ -19,7 +19,9 @@ export interface InferenceResponse {
  * gets exactly one `respond` before `complete`.
  *
  * Methods are called synchronously, must not throw, and own nothing: outputs may be views into a
- * buffer shared with neighbours of the batch, valid for as long as they are referenced.
+ * buffer shared with neighbours of the batch, valid for as long as they are referenced. They are
+ * never views of the inputs, whose memory may serve another request after `complete`, except those
+ * of an ensemble.
  */
 export interface ResponseHandler {
   respond(response: InferenceResponse): void;

@@ -15,7 +15,6 @@ import type {
   ModelInstances,
 } from '../execution/model-instances.js';
 import { RaggedBatch } from '../execution/ragged-batch.js';
-import { RecycledBuffers } from '../execution/recycled-buffers.js';
 import {
   packMerged,
   packTensorLists,
@@ -25,6 +24,7 @@ import {
 import { noParameters } from '../inference/infer-request.js';
 import type { InferenceResponse } from '../inference/infer-response.js';
 import type { ModelCall } from '../inference/model-call.js';
+import { RecycledBuffers } from '../inference/recycled-buffers.js';
 import type { Tensor } from '../inference/tensor.js';
 import type { ModelConfig } from '../model-config/model-config.js';
 import type { PendingRequest } from '../scheduling/pending-request.js';

@@ -2,7 +2,6 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
   checkTensorBytes,
-  newBuffer,
   packMerged,
   packTensorLists,
   packTensors,
@@ -10,6 +9,7 @@ import {
   unpackTensors,
 } from '../../src/execution/tensor-transfer.js';
 import { encodeBytesElements } from '../../src/inference/bytes-elements.js';
+import { newBuffer } from '../../src/inference/recycled-buffers.js';
 import type { Tensor } from '../../src/inference/tensor.js';
 
 const label = "model 'm' version 1";

@@ -164,7 +164,7 @@ export function echo(request: InferenceRequest): InferenceResponse {
     modelVersion: '1',
     id: request.id,
     parameters: request.parameters,
-    outputs: request.inputs,
+    outputs: request.inputs.map((input) => ({ ...input, bytes: input.bytes.slice() })),
   };
 }
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { RecycledBuffers } from '../../src/execution/recycled-buffers.js';
+import { RecycledBuffers } from '../../src/inference/recycled-buffers.js';
 
 const large = 100_000;
 
