@@ -29,6 +29,21 @@ export interface ResponseHandler {
   fail(error: InferenceServerError): void;
 }
 
+/** Hands on everything, and calls `ended` before the end. */
+export function tellEnd(handler: ResponseHandler, ended: () => void): ResponseHandler {
+  return {
+    respond: (response) => handler.respond(response),
+    complete() {
+      ended();
+      handler.complete();
+    },
+    fail(error) {
+      ended();
+      handler.fail(error);
+    },
+  };
+}
+
 /** What the caller of `infer` keeps of a request under way. */
 export interface InferenceHandle {
   /**
@@ -43,3 +58,6 @@ export interface InferenceHandle {
   pause(): void;
   resume(): void;
 }
+
+/** Of a request that has ended already. */
+export const endedHandle: InferenceHandle = { cancel() {}, pause() {}, resume() {} };

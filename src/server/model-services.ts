@@ -2,7 +2,12 @@ import { toInferenceServerError } from '../errors.js';
 import type { LogLevel, MetricUpdate } from '../execution/messages.js';
 import type { HostServices } from '../execution/model-instances.js';
 import type { InferenceRequest } from '../inference/infer-request.js';
-import type { InferenceHandle, ResponseHandler } from '../inference/infer-response.js';
+import {
+  endedHandle,
+  type InferenceHandle,
+  type ResponseHandler,
+  tellEnd,
+} from '../inference/infer-response.js';
 import type { CallingInstance } from '../inference/model-call.js';
 import type { Logger } from '../observability/logger.js';
 import type { CallGraph } from './call-graph.js';
@@ -75,22 +80,11 @@ export class ModelServices implements HostServices {
       this.#calls.begin(call);
     } catch (error) {
       handler.fail(toInferenceServerError(error, 'internal error while calling a model'));
-      return { cancel() {}, pause() {}, resume() {} };
+      return endedHandle;
     }
-    const end = () => this.#calls.end(call);
     return this.#server.inferWithin(
       { ...request, call },
-      {
-        respond: (response) => handler.respond(response),
-        complete() {
-          end();
-          handler.complete();
-        },
-        fail(error) {
-          end();
-          handler.fail(error);
-        },
-      },
+      tellEnd(handler, () => this.#calls.end(call)),
     );
   }
 

@@ -2,7 +2,11 @@ import type { Clock } from '../clock.js';
 import { type InferenceServerError, toInferenceServerError } from '../errors.js';
 import { fromConfigDataType } from '../inference/datatype.js';
 import type { InferenceRequest } from '../inference/infer-request.js';
-import type { InferenceHandle, ResponseHandler } from '../inference/infer-response.js';
+import {
+  endedHandle,
+  type InferenceHandle,
+  type ResponseHandler,
+} from '../inference/infer-response.js';
 import type { CallingInstance } from '../inference/model-call.js';
 import type { ModelMetadata, TensorMetadata } from '../inference/model-metadata.js';
 import type { Outcome } from '../inference/outcome.js';
@@ -104,7 +108,7 @@ export class Model implements LoadedVersion {
         : new PendingRequest(request, rows, modelInputs, timing, handler, this.#onSettled);
     } catch (error) {
       handler.fail(this.#toError(error));
-      return settledHandle;
+      return endedHandle;
     }
     timing.queueStartNs = timing.requestStartNs;
     try {
@@ -235,11 +239,6 @@ export class Model implements LoadedVersion {
 }
 
 /** Of a request that ended before `infer` returned. */
-const settledHandle: InferenceHandle = {
-  cancel() {},
-  pause() {},
-  resume() {},
-};
 
 function describeTensor(
   tensor: { readonly name: string; readonly data_type: string; readonly dims: readonly number[] },

@@ -1,7 +1,11 @@
 import type { Clock } from '../clock.js';
 import { InferenceServerError, notFound, overloaded, toInferenceServerError } from '../errors.js';
 import type { InferenceRequest } from '../inference/infer-request.js';
-import type { InferenceHandle, ResponseHandler } from '../inference/infer-response.js';
+import {
+  type InferenceHandle,
+  type ResponseHandler,
+  tellEnd,
+} from '../inference/infer-response.js';
 import type { ModelConfig } from '../model-config/model-config.js';
 import type { Logger } from '../observability/logger.js';
 import { stepModels } from './ensemble-dependencies.js';
@@ -140,21 +144,13 @@ export class OnDemandModels {
 
   #hold(request: InferenceRequest, handler: ResponseHandler, infer: Infer): InferenceHandle {
     const release = this.#residency.hold(this.#groupOf(request.modelName));
-    const end = () => {
-      release();
-      this.#wakeWaiting();
-    };
-    return infer(request, {
-      respond: (response) => handler.respond(response),
-      complete() {
-        end();
-        handler.complete();
-      },
-      fail(error) {
-        end();
-        handler.fail(error);
-      },
-    });
+    return infer(
+      request,
+      tellEnd(handler, () => {
+        release();
+        this.#wakeWaiting();
+      }),
+    );
   }
 
   #load(name: string, origin: RequestOrigin): Promise<void> {

@@ -5,7 +5,12 @@ import {
   unavailable,
 } from '../errors.js';
 import type { InferenceRequest } from '../inference/infer-request.js';
-import type { InferenceHandle, ResponseHandler } from '../inference/infer-response.js';
+import {
+  endedHandle,
+  type InferenceHandle,
+  type ResponseHandler,
+  tellEnd,
+} from '../inference/infer-response.js';
 import type { CallingInstance } from '../inference/model-call.js';
 import type {
   ModelMetadata,
@@ -156,17 +161,7 @@ export class ServerCore implements InferenceServer {
       handler.fail(toInferenceServerError(error, 'internal error at admission'));
       return endedHandle;
     }
-    return this.#run(request, 'client', {
-      respond: (response) => handler.respond(response),
-      complete() {
-        leave();
-        handler.complete();
-      },
-      fail(error) {
-        leave();
-        handler.fail(error);
-      },
-    });
+    return this.#run(request, 'client', tellEnd(handler, leave));
   }
 
   /**
@@ -224,9 +219,3 @@ export class ServerCore implements InferenceServer {
 function inputBytes(request: InferenceRequest): number {
   return request.inputs.reduce((sum, { bytes }) => sum + bytes.byteLength, 0);
 }
-
-const endedHandle: InferenceHandle = {
-  cancel() {},
-  pause() {},
-  resume() {},
-};
