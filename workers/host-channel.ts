@@ -116,8 +116,8 @@ export class HostChannel implements InstanceHostApi {
           modelVersion: call.modelVersion,
           isDecoupled: call.isDecoupled,
           buffer,
+          id: call.id,
           request: {
-            id: call.id,
             parameters: [...call.parameters],
             correlationId: call.correlationId,
             flags: (call.isSequenceStart ? 1 : 0) | (call.isSequenceEnd ? 2 : 0),

@@ -22,6 +22,7 @@ export interface ResponseSink {
 /** A request as an instance sees it, and the thread's side of its stream. */
 export class HostedRequest implements ExecutionRequest {
   readonly id: string;
+  readonly head: object;
   readonly parameters: Parameters;
   readonly timeoutUs: number;
   readonly priority: number;
@@ -43,21 +44,23 @@ export class HostedRequest implements ExecutionRequest {
   #onResume: (() => void)[] = [];
 
   constructor(
-    message: RequestMessage,
+    { head, id }: RequestMessage,
     inputs: readonly Tensor[],
     executionId: number,
     requestIndex: number,
     sink: ResponseSink,
   ) {
-    this.id = message.id;
-    this.parameters = message.parameters.length === 0 ? noParameters : new Map(message.parameters);
-    this.timeoutUs = message.timeoutUs;
-    this.priority = message.priority;
-    this.requestedOutputs = message.requestedOutputs;
-    this.correlationId = message.correlationId;
-    this.isSequenceStart = (message.flags & 1) !== 0;
-    this.isSequenceEnd = (message.flags & 2) !== 0;
-    this.prefersJsonText = message.prefersJsonText;
+    this.id = id;
+    // Text was decoded for each by itself.
+    this.head = head.inputs.some(({ encoding }) => encoding === 'json') ? this : head;
+    this.parameters = head.parameters.length === 0 ? noParameters : new Map(head.parameters);
+    this.timeoutUs = head.timeoutUs;
+    this.priority = head.priority;
+    this.requestedOutputs = head.requestedOutputs;
+    this.correlationId = head.correlationId;
+    this.isSequenceStart = (head.flags & 1) !== 0;
+    this.isSequenceEnd = (head.flags & 2) !== 0;
+    this.prefersJsonText = head.prefersJsonText;
     this.inputs = inputs;
     this.executionId = executionId;
     this.requestIndex = requestIndex;

@@ -14,6 +14,7 @@ import type {
   InstanceReply,
   RequestResult,
   RequestsExecuteTask,
+  ResponseMessage,
   ServingReply,
   ServingTask,
   StartTask,
@@ -21,9 +22,10 @@ import type {
 import { RaggedBatch } from '../src/execution/ragged-batch.js';
 import {
   checkTensorBytes,
+  type PackedTensorList,
   packTensorLists,
   packTensors,
-  unpackTensors,
+  unpackTensorList,
 } from '../src/execution/tensor-transfer.js';
 import type { Tensor } from '../src/inference/tensor.js';
 import type { ModelConfig } from '../src/model-config/model-config.js';
@@ -203,7 +205,8 @@ export class InstanceHost implements ResponseSink {
     const requests: HostedRequest[] = [];
     for (const [index, message] of task.requests.entries()) {
       try {
-        const inputs = await this.#texts.decode(unpackTensors(message.inputs, task.buffer));
+        const sent = unpackTensorList(message.head.inputs, task.buffer, message.byteOffset);
+        const inputs = sent.some(isText) ? await this.#texts.decode(sent) : sent;
         const request = new HostedRequest(message, inputs, task.executionId, index, this);
         requests.push(request);
         this.#open.set(streamKey(request), request);
@@ -215,7 +218,7 @@ export class InstanceHost implements ResponseSink {
     let answers: readonly TimedResult['result'][];
     let timed: readonly TimedResult[] | undefined;
     try {
-      if (task.executesEach && instance.executeEach !== undefined) {
+      if (task.executesEach && instance.executeEach !== undefined && requests.length > 0) {
         timed = await instance.executeEach(requests);
         answers = timed.map(({ result }) => result);
       } else {
@@ -259,9 +262,14 @@ export class InstanceHost implements ResponseSink {
       }
     }
     const packed = packTensorLists(lists);
+    let former: ResponseMessage | undefined;
     for (const [at, { index, response }] of answered.entries()) {
-      const outputs = packed.lists[at] ?? [];
-      results[index] = { type: 'response', response: toResponseMessage(response, outputs) };
+      const { tensors, byteOffset } = packed.lists[at] ?? noTensors;
+      const isLike = former?.outputs === tensors && former.parameters.length === 0;
+      if (former === undefined || !isLike || response.parameters.size > 0) {
+        former = toResponseMessage(response, tensors);
+      }
+      results[index] = { type: 'response', response: former, byteOffset };
     }
     const stamps = [startNs, inputEndNs, outputStartNs, nowNs()] as const;
     const eachStamps = timed && stampsOfEach(stamps, requests, timed);
@@ -283,6 +291,12 @@ export class InstanceHost implements ResponseSink {
     if (this.#loaded === undefined) throw internal('the instance has no model; this is a bug');
     return this.#loaded;
   }
+}
+
+const noTensors: PackedTensorList = { tensors: [], byteOffset: 0 };
+
+function isText(tensor: Tensor): boolean {
+  return tensor.encoding === 'json';
 }
 
 /**

@@ -7,16 +7,17 @@ import type {
   RequestResult,
   RequestsExecuteTask,
   ServingReply,
-  TensorMessage,
   TextRequest,
 } from '../src/execution/messages.js';
 import type { RaggedBatch } from '../src/execution/ragged-batch.js';
 import {
   checkTensorBytes,
+  type PackedTensorList,
   packMerged,
   packTensorLists,
   packTensors,
   splitRows,
+  unpackTensorList,
   unpackTensors,
   wholeBuffer,
 } from '../src/execution/tensor-transfer.js';
@@ -115,7 +116,9 @@ export class MergedExecution {
     const sound: { readonly index: number; readonly inputs: readonly Tensor[] }[] = [];
     for (const [index, request] of task.requests.entries()) {
       try {
-        const inputs = await this.#texts.decode(unpackTensors(request.inputs, task.buffer));
+        const inputs = await this.#texts.decode(
+          unpackTensorList(request.head.inputs, task.buffer, request.byteOffset),
+        );
         sound.push({ index, inputs });
       } catch (error) {
         results[index] = { type: 'error', error: toErrorMessage(error) };
@@ -139,7 +142,9 @@ export class MergedExecution {
         : this.#ragged.split(outputs, lists, this.#label);
     const responses = await Promise.all(
       split.map((own, at) =>
-        task.requests[sound[at]?.index ?? 0]?.prefersJsonText ? this.#texts.encodeLarge(own) : own,
+        task.requests[sound[at]?.index ?? 0]?.head.prefersJsonText
+          ? this.#texts.encodeLarge(own)
+          : own,
       ),
     );
     const { buffer, lists: packed } = packTensorLists(responses);
@@ -167,8 +172,8 @@ function joinRows(requests: readonly (readonly Tensor[])[]): readonly Tensor[] {
   return unpackTensors(tensors, buffer);
 }
 
-function plainResult(outputs: readonly TensorMessage[]): RequestResult {
-  return { type: 'response', response: { outputs, parameters: [] } };
+function plainResult({ tensors, byteOffset }: PackedTensorList): RequestResult {
+  return { type: 'response', response: { outputs: tensors, parameters: [] }, byteOffset };
 }
 
 /** Every output that one of `requests` asks for; empty where one asks for all. */
@@ -177,8 +182,8 @@ function requestedUnion(
 ): readonly string[] {
   const union = new Set<string>();
   for (const request of requests) {
-    if (request === undefined || request.requestedOutputs.length === 0) return [];
-    for (const name of request.requestedOutputs) union.add(name);
+    if (request === undefined || request.head.requestedOutputs.length === 0) return [];
+    for (const name of request.head.requestedOutputs) union.add(name);
   }
   return [...union];
 }

@@ -86,6 +86,11 @@ export interface ExecutionRequest
     'id' | 'parameters' | 'timeoutUs' | 'priority' | 'requestedOutputs'
   > {
   readonly inputs: readonly Tensor[];
+  /**
+   * Requests of one execution with the same object here differ in nothing but `id` and the bytes of
+   * their inputs, as long as these came raw.
+   */
+  readonly head: object;
   /** 0n where the request belongs to no sequence. */
   readonly correlationId: bigint | string;
   readonly isSequenceStart: boolean;

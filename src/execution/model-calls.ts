@@ -7,7 +7,7 @@ import type {
 } from '../inference/infer-response.js';
 import type { CallingInstance, ModelCall } from '../inference/model-call.js';
 import { toErrorMessage } from './error-transfer.js';
-import type { ErrorMessage, InstanceCommand, InstanceNotice, RequestMessage } from './messages.js';
+import type { ErrorMessage, InstanceCommand, InstanceNotice, RequestHead } from './messages.js';
 import type { HostServices } from './model-instances.js';
 import { packTensors, unpackTensors } from './tensor-transfer.js';
 
@@ -161,7 +161,7 @@ function toRequest(notice: InferNotice): InferenceRequest {
   return {
     modelName: notice.modelName,
     modelVersion: notice.modelVersion,
-    id: request.id,
+    id: notice.id,
     parameters: new Map(request.parameters),
     priority: request.priority,
     timeoutUs: request.timeoutUs,
@@ -172,7 +172,7 @@ function toRequest(notice: InferNotice): InferenceRequest {
   };
 }
 
-function sequenceOf(request: RequestMessage): InferenceRequest['sequence'] {
+function sequenceOf(request: RequestHead): InferenceRequest['sequence'] {
   const { correlationId, flags } = request;
   const start = (flags & sequenceStartFlag) !== 0;
   const end = (flags & sequenceEndFlag) !== 0;

@@ -24,7 +24,14 @@ export interface PackedTensors {
 
 export interface PackedTensorLists {
   readonly buffer: ArrayBuffer;
-  readonly lists: readonly (readonly TensorMessage[])[];
+  readonly lists: readonly PackedTensorList[];
+}
+
+/** The tensors of one request or response. Lists that differ in nothing but their bytes share them. */
+export interface PackedTensorList {
+  /** Their offsets count from `byteOffset`. */
+  readonly tensors: readonly TensorMessage[];
+  readonly byteOffset: number;
 }
 
 /** Gives a buffer of at least so many bytes that may be moved to another thread. */
@@ -36,7 +43,7 @@ export function packTensors(
   allocate: AllocateBuffer = newBuffer,
 ): PackedTensors {
   const { buffer, lists } = packTensorLists([tensors], allocate);
-  return { buffer, tensors: lists[0] ?? [] };
+  return { buffer, tensors: lists[0]?.tensors ?? [] };
 }
 
 /**
@@ -65,23 +72,59 @@ export function packTensorLists(
   const buffer = allocate(end);
   const target = new Uint8Array(buffer);
   let position = 0;
-  const packed = lists.map((list) =>
-    list.map((tensor) => {
-      const { name, datatype, shape, encoding, bytes } = tensor;
-      const byteOffset = aligned(position);
-      target.set(bytes, byteOffset);
-      position = byteOffset + bytes.byteLength;
-      return {
-        name,
-        datatype,
-        shape,
-        encoding,
-        byteOffset,
-        byteLength: bytes.byteLength,
-      };
-    }),
-  );
+  let former: readonly TensorMessage[] | undefined;
+  const packed = lists.map((list): PackedTensorList => {
+    const start = aligned(position);
+    for (const { bytes } of list) {
+      position = aligned(position);
+      target.set(bytes, position);
+      position += bytes.byteLength;
+    }
+    if (former === undefined || !areLike(list, former)) former = placed(list);
+    return { tensors: former, byteOffset: start };
+  });
   return { buffer, lists: packed };
+}
+
+/** `list` as it lies one behind the other, each at a multiple of the alignment. */
+function placed(list: readonly Tensor[]): readonly TensorMessage[] {
+  let byteOffset = 0;
+  return list.map(({ name, datatype, shape, encoding, bytes }) => {
+    const { byteLength } = bytes;
+    const message = { name, datatype, shape, encoding, byteOffset, byteLength };
+    byteOffset = aligned(byteOffset + byteLength);
+    return message;
+  });
+}
+
+/** Whether the tensors differ in nothing but their bytes. */
+function areLike(list: readonly Tensor[], messages: readonly TensorMessage[]): boolean {
+  if (list.length !== messages.length) return false;
+  for (let index = 0; index < list.length; index += 1) {
+    const tensor = list[index];
+    const message = messages[index];
+    if (tensor === undefined || message === undefined) return false;
+    const isLike =
+      tensor.name === message.name &&
+      tensor.datatype === message.datatype &&
+      tensor.encoding === message.encoding &&
+      tensor.bytes.byteLength === message.byteLength &&
+      haveEqualItems(tensor.shape, message.shape);
+    if (!isLike) return false;
+  }
+  return true;
+}
+
+/** Compares names or dimensions, which are few. */
+export function haveEqualItems<T extends string | number>(
+  left: readonly T[],
+  right: readonly T[],
+): boolean {
+  if (left.length !== right.length) return false;
+  for (let index = 0; index < left.length; index += 1) {
+    if (left[index] !== right[index]) return false;
+  }
+  return true;
 }
 
 /**
@@ -128,17 +171,22 @@ export function packMerged(
 
 /** Views of `buffer`; nothing is copied. */
 export function unpackTensors(messages: readonly TensorMessage[], buffer: ArrayBuffer): Tensor[] {
-  return messages.map((message) => unpackTensor(message, buffer));
+  return unpackTensorList(messages, buffer, 0);
 }
 
-function unpackTensor(message: TensorMessage, buffer: ArrayBuffer): Tensor {
-  return {
+/** The same for one of several lists, which begins at `byteOffset`. */
+export function unpackTensorList(
+  messages: readonly TensorMessage[],
+  buffer: ArrayBuffer,
+  byteOffset: number,
+): Tensor[] {
+  return messages.map((message) => ({
     name: message.name,
     datatype: message.datatype,
     shape: message.shape,
     encoding: message.encoding,
-    bytes: new Uint8Array(buffer, message.byteOffset, message.byteLength),
-  };
+    bytes: new Uint8Array(buffer, byteOffset + message.byteOffset, message.byteLength),
+  }));
 }
 
 /**

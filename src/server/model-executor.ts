@@ -16,9 +16,11 @@ import type {
 } from '../execution/model-instances.js';
 import { RaggedBatch } from '../execution/ragged-batch.js';
 import {
+  type PackedTensorList,
   packMerged,
   packTensorLists,
   splitRows,
+  unpackTensorList,
   unpackTensors,
 } from '../execution/tensor-transfer.js';
 import { noParameters } from '../inference/infer-request.js';
@@ -32,9 +34,11 @@ import type { BatchExecutor } from '../scheduling/scheduler.js';
 import { BundleSize } from './bundle-size.js';
 import type { ExecutionRecorder } from './execution-recorder.js';
 import { OutputForm } from './output-form.js';
+import { RequestHeads } from './request-heads.js';
 import { StreamedBatch } from './streamed-batch.js';
 
 const noNames: readonly string[] = [];
+const noTensors: PackedTensorList = { tensors: [], byteOffset: 0 };
 const noCalls: readonly ModelCall[] = [];
 
 /** Runs the batches of one model version on its instances and settles their requests. */
@@ -149,20 +153,10 @@ export class ModelExecutor implements BatchExecutor {
       };
     }
     const { buffer, lists } = packTensorLists(batch.map((pending) => pending.modelInputs));
-    const requests = batch.map((pending, index): RequestMessage => {
-      const { request } = pending;
-      const { sequence } = request;
-      return {
-        id: request.id,
-        parameters: request.parameters.size === 0 ? [] : [...request.parameters],
-        correlationId: sequence?.correlationId ?? 0n,
-        flags: (sequence?.start ? 1 : 0) | (sequence?.end ? 2 : 0),
-        timeoutUs: request.timeoutUs,
-        priority: request.priority,
-        requestedOutputs: this.#form.withStates(request.requestedOutputs),
-        prefersJsonText: request.prefersJsonText,
-        inputs: lists[index] ?? [],
-      };
+    const heads = new RequestHeads((names) => this.#form.withStates(names));
+    const requests = batch.map(({ request }, index): RequestMessage => {
+      const { tensors, byteOffset } = lists[index] ?? noTensors;
+      return { head: heads.of(request, tensors), id: request.id, byteOffset };
     });
     const executesEach = batch.length > 1 && this.#executesEach;
     return { type: 'execute-requests', executionId, buffer, executesEach, requests };
@@ -184,7 +178,7 @@ export class ModelExecutor implements BatchExecutor {
     return new StreamedBatch(executionId, batch, {
       isDecoupled: this.#isDecoupled,
       send: (command) => this.#instances.command(command),
-      respond: (pending, message, buffer) => this.#respond(pending, message, buffer),
+      respond: (pending, message, buffer) => this.#respond(pending, message, buffer, 0),
       recorder: this.#recorder,
     });
   }
@@ -273,7 +267,7 @@ export class ModelExecutor implements BatchExecutor {
     }
     switch (result.type) {
       case 'response':
-        this.#respond(pending, result.response, buffer);
+        this.#respond(pending, result.response, buffer, result.byteOffset);
         stream?.recordSingle(index, pending, false);
         pending.complete();
         return;
@@ -330,8 +324,13 @@ export class ModelExecutor implements BatchExecutor {
     for (const pending of batch) stampRequest(pending, stamps);
   }
 
-  #respond(pending: PendingRequest, message: ResponseMessage, buffer: ArrayBuffer): void {
-    const outputs = unpackTensors(message.outputs, buffer);
+  #respond(
+    pending: PendingRequest,
+    message: ResponseMessage,
+    buffer: ArrayBuffer,
+    byteOffset: number,
+  ): void {
+    const outputs = unpackTensorList(message.outputs, buffer, byteOffset);
     const parameters = message.parameters.length === 0 ? noParameters : new Map(message.parameters);
     pending.respond(this.#toResponse(pending, outputs, parameters));
   }

@@ -29,7 +29,7 @@ function notice(requestIndex: number, isFinal: boolean, executionId = 1): Respon
 function reply(...types: RequestResult['type'][]): ExecuteReply {
   const results = types.map((type): RequestResult => {
     if (type === 'streamed') return { type };
-    return { type: 'response', response: { outputs: [], parameters: [] } };
+    return { type: 'response', response: { outputs: [], parameters: [] }, byteOffset: 0 };
   });
   const buffer = new ArrayBuffer(0);
   const stamps = [0, 0, 0, 0] as const;

@@ -6,6 +6,7 @@ import {
   packTensorLists,
   packTensors,
   splitRows,
+  unpackTensorList,
   unpackTensors,
 } from '../../src/execution/tensor-transfer.js';
 import { encodeBytesElements } from '../../src/inference/bytes-elements.js';
@@ -61,11 +62,38 @@ describe('packing', () => {
     fc.assert(
       fc.property(fc.array(fc.array(tensor, { maxLength: 4 }), { maxLength: 4 }), (lists) => {
         const packed = packTensorLists(lists);
-        const unpacked = packed.lists.map((list) => unpackTensors(list, packed.buffer));
+        const unpacked = packed.lists.map(({ tensors, byteOffset }) =>
+          unpackTensorList(tensors, packed.buffer, byteOffset),
+        );
         expect(unpacked).toEqual(lists);
       }),
       { numRuns: 50 },
     );
+  });
+
+  it.each<[string, Partial<Tensor>, boolean]>([
+    ['other bytes', { bytes: Uint8Array.of(7, 8) }, true],
+    ['another name', { name: 'b' }, false],
+    ['another datatype', { datatype: 'INT8' }, false],
+    ['another shape', { shape: [1, 2] }, false],
+    ['another encoding', { encoding: 'json' }, false],
+    ['another length', { bytes: Uint8Array.of(7) }, false],
+  ])('describes two lists by the same object or not: %s', (_what, changes, areShared) => {
+    const first: Tensor = {
+      name: 'a',
+      datatype: 'UINT8',
+      shape: [2],
+      encoding: 'raw',
+      bytes: Uint8Array.of(1, 2),
+    };
+    const second = { ...first, ...changes };
+    const { lists, buffer } = packTensorLists([[first], [second]]);
+    expect(lists[0]?.tensors === lists[1]?.tensors).toBe(areShared);
+    const unpacked = lists.map(({ tensors, byteOffset }) =>
+      unpackTensorList(tensors, buffer, byteOffset),
+    );
+    expect(unpacked).toEqual([[first], [second]]);
+    expect(packTensorLists([[first], []]).lists[1]?.tensors).toEqual([]);
   });
 
   it.each([0, 1, 65_535, 65_536, 1_000_000])(

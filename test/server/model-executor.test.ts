@@ -102,8 +102,9 @@ function answers(
   const results = each.map((one, index) => {
     if (one === 'streamed' || one === 'unstarted') return { type: one };
     if (!isTensors(one)) return { type: 'error' as const, error: one };
-    const response: ResponseMessage = { outputs: packed.lists[index] ?? [], parameters: [] };
-    return { type: 'response' as const, response };
+    const { tensors, byteOffset } = packed.lists[index] ?? { tensors: [], byteOffset: 0 };
+    const response: ResponseMessage = { outputs: tensors, parameters: [] };
+    return { type: 'response' as const, response, byteOffset };
   });
   return {
     type: 'executed-requests',
@@ -268,7 +269,7 @@ describe('an instance that works on whole tensors', () => {
     model.run(...requests);
     const task = model.instances.tasks[0] as RequestsExecuteTask;
     expect(task.type).toBe('execute-requests');
-    expect(task.requests.map(({ inputs }) => inputs[0]?.encoding)).toEqual(['raw', 'json']);
+    expect(task.requests.map(({ head }) => head.inputs[0]?.encoding)).toEqual(['raw', 'json']);
     const error = { code: 'INVALID_ARG' as const, message: 'no number' };
     await model.instances.reply(answers([uint8('OUT', [1, 1], [2])], error));
     expect(outputOf(requests[0] as ObservedRequest)).toEqual([[1, 1], [2]]);
@@ -396,14 +397,19 @@ describe('an instance that works request by request', () => {
     const { requests } = model.instances.tasks[0] as RequestsExecuteTask;
     expect(requests[0]).toMatchObject({
       id: 'a',
-      parameters: [['k', 5n]],
-      correlationId: 9n,
-      flags: 3,
-      priority: 2,
-      timeoutUs: 7,
-      requestedOutputs: ['OUT'],
+      head: {
+        parameters: [['k', 5n]],
+        correlationId: 9n,
+        flags: 3,
+        priority: 2,
+        timeoutUs: 7,
+        requestedOutputs: ['OUT'],
+      },
     });
-    expect(requests[1]).toMatchObject({ id: '', correlationId: 's', flags: 2, parameters: [] });
+    expect(requests[1]).toMatchObject({
+      id: '',
+      head: { correlationId: 's', flags: 2, parameters: [] },
+    });
   });
 
   it('settles each request by its own result', async () => {

@@ -98,6 +98,13 @@ export class ByteWriter {
     this.#length += this.#buffer.write(text, this.#length, 'utf8');
   }
 
+  /** Writes again what lies from `start` to `end`. */
+  repeat(start: number, end: number): void {
+    this.#reserve(end - start);
+    this.#buffer.copyWithin(this.#length, start, end);
+    this.#length += end - start;
+  }
+
   copy(bytes: Uint8Array): void {
     this.#reserve(bytes.byteLength);
     this.#buffer.set(bytes, this.#length);

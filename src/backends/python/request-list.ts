@@ -40,10 +40,16 @@ export function writeRequests(
   writer.u32(requests.length);
   writer.u32(form === 'each' ? 1 : 0);
   const records = writer.skip(recordBytes * requests.length);
+  let former: { readonly head: object; readonly start: number; readonly end: number } | undefined;
   for (const [index, request] of requests.entries()) {
     const record = records + recordBytes * index;
     const headStart = writer.length;
-    writeHead(writer, request);
+    if (former !== undefined && former.head === request.head) {
+      writer.repeat(former.start, former.end);
+    } else {
+      writeHead(writer, request);
+      former = { head: request.head, start: headStart, end: writer.length };
+    }
     const idStart = writer.length;
     if (request.id !== '') writer.utf8(request.id);
     writer.setU32(record, idStart - headStart);

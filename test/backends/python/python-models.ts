@@ -119,6 +119,7 @@ export function testRequest(
   });
   return {
     id: '',
+    head: {},
     parameters: noParameters,
     timeoutUs: 0,
     priority: 0,
