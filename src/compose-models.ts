@@ -94,7 +94,13 @@ export async function composeModels(
     logger,
   );
   const cache = await openCache(options, logger);
-  const reader = new RevisionReader({ configName: options.repository.configName }, logger);
+  const reader = new RevisionReader(
+    {
+      configName: options.repository.configName,
+      isAutoCompleteEnabled: !options.repository.isAutoCompleteDisabled,
+    },
+    logger,
+  );
   const loader = new ModelLoader(
     {
       workerFile,

@@ -238,8 +238,6 @@ export class Model implements LoadedVersion {
   }
 }
 
-/** Of a request that ended before `infer` returned. */
-
 function describeTensor(
   tensor: { readonly name: string; readonly data_type: string; readonly dims: readonly number[] },
   isBatching: boolean,

@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { invalidArg, notFound } from '../errors.js';
+import { internal, invalidArg, notFound } from '../errors.js';
 import { type ModelId, modelKey } from '../inference/model-key.js';
 import { completeModelConfig } from '../model-config/complete-model-config.js';
 import type { ModelConfig } from '../model-config/model-config.js';
@@ -17,6 +17,8 @@ import type { ModelSource } from './repository-set.js';
 export interface RevisionReaderOptions {
   /** `--model-config-name`; '' is `config.pbtxt`. */
   readonly configName: string;
+  /** Else every model needs a configuration. */
+  readonly isAutoCompleteEnabled: boolean;
 }
 
 /**
@@ -41,6 +43,10 @@ export class RevisionReader {
     if (last !== undefined && isSameListing(last.listing, listing)) return last;
     this.#lastRead.delete(key);
     const file = await source.repository.readConfig(listing, this.#options.configName);
+    if (file === undefined && !this.#options.isAutoCompleteEnabled) {
+      const path = `${source.repository.location}/${listing.name}/config.pbtxt`;
+      throw internal(`failed to open text file for read ${path}: No such file or directory`);
+    }
     const config = parseModelConfigText(file?.text ?? '', file?.fileName ?? 'config.pbtxt');
     const revision = await this.#complete(source, config, 'repository');
     this.#lastRead.set(key, revision);
