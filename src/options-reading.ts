@@ -16,12 +16,12 @@ import {
   type CacheOptions,
   joinAccessRestrictions,
   type OwnedSetting,
-  type RestrictedCategory,
   readCacheOptions,
   readMetricFamilyOptions,
 } from './options-settings.js';
 import { optionsByName } from './options-table.js';
 import { readTraceOptions, type TraceOptions } from './options-trace.js';
+import type { RestrictedCategory } from './protocol/restricted-access.js';
 
 const noRestrictions: ReadonlyMap<RestrictedCategory, AccessRestriction> = new Map();
 

@@ -1,4 +1,9 @@
 import { OptionValueError, parseBoolean, parseInteger } from './options-row.js';
+import {
+  type RestrictedCategory,
+  type Restriction,
+  restrictedCategories,
+} from './protocol/restricted-access.js';
 
 /** `owner,name=value`: one setting of a backend, cache, trace mode or metric family. */
 export interface OwnedSetting {
@@ -25,35 +30,9 @@ export function parseOwnedSetting(text: string): OwnedSetting {
   };
 }
 
-/** Groups of endpoints that can be closed to callers without a secret header. */
-export type RestrictedCategory =
-  | 'health'
-  | 'metadata'
-  | 'inference'
-  | 'shared-memory'
-  | 'model-config'
-  | 'model-repository'
-  | 'statistics'
-  | 'trace'
-  | 'logging';
-
-const restrictedCategories: readonly RestrictedCategory[] = [
-  'health',
-  'metadata',
-  'inference',
-  'shared-memory',
-  'model-config',
-  'model-repository',
-  'statistics',
-  'trace',
-  'logging',
-];
-
 /** Callers of `category` must send `header` with exactly `value`. */
-export interface AccessRestriction {
+export interface AccessRestriction extends Restriction {
   readonly category: RestrictedCategory;
-  readonly header: string;
-  readonly value: string;
 }
 
 /** Parses `api1,api2:key=value`. `noun` is what a message calls them: `api` or `protocol`. */

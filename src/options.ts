@@ -5,9 +5,9 @@ import type {
   CacheOptions,
   MetricFamilyOptions,
   RateLimitResource,
-  RestrictedCategory,
 } from './options-settings.js';
 import type { TraceOptions } from './options-trace.js';
+import type { RestrictedCategory } from './protocol/restricted-access.js';
 import type { WatchMode } from './repository/directory-watch.js';
 
 /** Everything the server can be told at its start, checked, by component. Frozen. */

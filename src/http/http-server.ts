@@ -2,6 +2,7 @@ import { InferenceServerError, unavailable } from '../errors.js';
 import type { Logger } from '../observability/logger.js';
 import { errorBody } from '../protocol/error-status.js';
 import { ForwardedHeaders } from '../protocol/forwarded-headers.js';
+import { RestrictedAccess, type Restrictions } from '../protocol/restricted-access.js';
 import type { InferenceServer } from '../server/inference-server.js';
 import type { ServerSettings } from '../server/settings.js';
 import type { SharedMemoryRegistry } from '../server/shared-memory.js';
@@ -15,7 +16,6 @@ import { methodNotAllowedBody, notFoundBody, replyError } from './replies.js';
 import { textHeads } from './reply-head.js';
 import { RepositoryHandler } from './repository-handler.js';
 import { chunksMax } from './request-body.js';
-import { RestrictedApis, type Restrictions } from './restricted-apis.js';
 import { type Action, type ActionHandler, RouteTable } from './routes.js';
 import { SettingsHandler } from './settings-handler.js';
 import { SharedMemoryHandler } from './shared-memory-handler.js';
@@ -111,7 +111,7 @@ export function createHttpServer(
 /** Finds what a request asks for: restriction, then method, then names, then the action. */
 class RequestHandler {
   readonly #routes: RouteTable;
-  readonly #restricted: RestrictedApis;
+  readonly #restricted: RestrictedAccess;
   readonly #actions: Readonly<Record<Action, ActionHandler>>;
   readonly #logger: Logger;
 
@@ -120,7 +120,7 @@ class RequestHandler {
       hasExtraRoutes: options.hasExtraRoutes,
       hasMetrics: options.isMetricsAllowed,
     });
-    this.#restricted = new RestrictedApis(options.restrictions);
+    this.#restricted = new RestrictedAccess(options.restrictions, '');
     this.#logger = deps.logger;
     this.#actions = makeActions(options, server, deps);
   }

@@ -1,6 +1,6 @@
 import { InferenceServerError } from '../errors.js';
+import type { RestrictedCategory } from '../protocol/restricted-access.js';
 import { jsonHeads, type ReplyHeads, textHeads } from './reply-head.js';
-import type { RestrictedCategory } from './restricted-apis.js';
 import { decodeSegment, normalizeVersion, type RouteTarget } from './route-target.js';
 import type { Exchange } from './transport.js';
 

@@ -1,17 +1,20 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import type { Exchange } from './transport.js';
+import type { HeaderSource } from './forwarded-headers.js';
 
-/** Groups of routes that an operator may put behind a header. */
-export type RestrictedCategory =
-  | 'health'
-  | 'metadata'
-  | 'inference'
-  | 'shared-memory'
-  | 'model-config'
-  | 'model-repository'
-  | 'statistics'
-  | 'trace'
-  | 'logging';
+/** Groups of endpoints that an operator may put behind a header. */
+export const restrictedCategories = [
+  'health',
+  'metadata',
+  'inference',
+  'shared-memory',
+  'model-config',
+  'model-repository',
+  'statistics',
+  'trace',
+  'logging',
+] as const;
+
+export type RestrictedCategory = (typeof restrictedCategories)[number];
 
 /** The header that opens a group, and its value. */
 export interface Restriction {
@@ -27,26 +30,29 @@ interface Lock {
   readonly digest: Buffer;
 }
 
-export class RestrictedApis {
-  readonly #locks: ReadonlyMap<RestrictedCategory, Lock>;
+/** Lets requests to a restricted group pass that bring its header. */
+export class RestrictedAccess {
+  readonly #locks = new Map<RestrictedCategory, Lock>();
 
-  constructor(restrictions: Restrictions) {
-    const locks = new Map<RestrictedCategory, Lock>();
-    for (const [category, { header, value }] of restrictions) {
+  /** `headerPrefix` comes before the name of every header. */
+  constructor(restrictions: Restrictions, headerPrefix: string) {
+    for (const [category, { header: name, value }] of restrictions) {
+      const header = headerPrefix + name;
       const lowerCaseHeader = header.toLowerCase();
-      locks.set(category, { header, lowerCaseHeader, digest: digestOf(value) });
+      this.#locks.set(category, { header, lowerCaseHeader, digest: digestOf(value) });
     }
-    this.#locks = locks;
   }
 
   /** Name of the header that is missing or wrong; undefined where the request may pass. */
-  missingHeader(exchange: Exchange, category: RestrictedCategory | undefined): string | undefined {
-    if (this.#locks.size === 0 || category === undefined) return undefined;
-    const lock = this.#locks.get(category);
+  missingHeader(
+    headers: HeaderSource,
+    category: RestrictedCategory | undefined,
+  ): string | undefined {
+    const lock = category === undefined ? undefined : this.#locks.get(category);
     if (lock === undefined) return undefined;
     let isSent = false;
     let isRight = true;
-    exchange.visitHeaders((name, value) => {
+    headers.visitHeaders((name, value) => {
       if (name !== lock.lowerCaseHeader) return;
       isSent = true;
       // Every line of the header must be right: which one a proxy had checked is not known here.
