@@ -53,7 +53,6 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
 /** Third-party package → the folder that alone imports it. */
 const owners: Readonly<Record<string, string>> = {
   'uWebSockets.js': 'http',
-  '@grpc/grpc-js': 'grpc',
   piscina: 'execution workers',
   '@aws-sdk/client-s3': 'repository',
   chokidar: 'repository',

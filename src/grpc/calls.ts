@@ -1,17 +1,15 @@
-import type { Metadata } from '@grpc/grpc-js';
+import type { HeaderSource } from '../protocol/forwarded-headers.js';
 
 /*
- * Calls as the handlers see them, apart from the library that carries them. Messages are protobuf
- * in its binary form.
+ * Calls as the handlers see them, apart from what carries them. Messages are protobuf in its binary
+ * form.
  */
-
-export type { Metadata };
 
 /** A call of one request and one response. Exactly one of `reply` and `fail` is called. */
 export interface UnaryCall {
   /** Belongs to the handler. */
   readonly message: Uint8Array;
-  readonly metadata: Metadata;
+  readonly headers: HeaderSource;
   reply(message: Uint8Array): void;
   fail(thrown: unknown): void;
   /** Runs `callback` when the client gives up or its deadline passes. */
@@ -20,7 +18,7 @@ export interface UnaryCall {
 
 /** A call of any number of messages in both directions. */
 export interface StreamCall {
-  readonly metadata: Metadata;
+  readonly headers: HeaderSource;
   /**
    * Sends a message, in the order of the calls. `onSent` runs when it left the process's memory,
    * and not at all for a call that has been cancelled.

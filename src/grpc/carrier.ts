@@ -1,21 +1,24 @@
-import { createServer, type Server as ListeningSocket, type Socket } from 'node:net';
 import {
-  type ConnectionInjector,
-  Metadata,
-  Server,
-  ServerCredentials,
-  type ServerDuplexStream,
-  type ServerUnaryCall,
-  type sendUnaryData,
-} from '@grpc/grpc-js';
+  createSecureServer,
+  createServer,
+  type Http2SecureServer,
+  type Http2Server,
+  type IncomingHttpHeaders,
+  type ServerHttp2Stream,
+} from 'node:http2';
 import { unavailable } from '../errors.js';
 import type { Logger } from '../observability/logger.js';
 import { readTlsFiles, type TlsFiles } from '../protocol/tls-files.js';
+import { clientHeaders, readCallTerms } from './call-headers.js';
+import { acceptedEncodings, CallStream } from './call-stream.js';
 import type { StreamHandler, StreamMethod, UnaryMethod } from './calls.js';
-import { type CompressionLevel, type OutgoingMessage, ResponseCompressor } from './compression.js';
-import { toCallError, toCallStatus } from './status.js';
+import { type CompressionLevel, ResponseCompressor } from './compression.js';
+import { Connection, type ConnectionOptions } from './connection.js';
+import { type MessageEncoding, MessageReader, type MessageReceiver } from './message-reader.js';
+import { type CallStatus, statusCode, toCallError, toCallStatus } from './status.js';
+import { StreamWriter } from './stream-writer.js';
 
-export interface CarrierOptions {
+export interface CarrierOptions extends ConnectionOptions {
   /** An IPv4 or IPv6 address or a name, or `unix:` and a path. */
   readonly address: string;
   /** 0 takes a free one. */
@@ -25,10 +28,6 @@ export interface CarrierOptions {
   readonly tls: TlsFiles | undefined;
   /** `--grpc-infer-response-compression-level`. */
   readonly compressionLevel: CompressionLevel;
-  readonly keepaliveTimeMs: number;
-  readonly keepaliveTimeoutMs: number;
-  readonly connectionAgeMaxMs: number | undefined;
-  readonly connectionAgeGraceMs: number | undefined;
 }
 
 /** What a path such as `/inference.GRPCInferenceService/ModelInfer` does. */
@@ -39,36 +38,40 @@ export type Method =
 /** First Node versions that can share a port. */
 const reusePortSince = ['22.12', '23.1'];
 
-const compressedHeaders = new Metadata();
-compressedHeaders.set('grpc-encoding', 'gzip');
+/** Bytes that a client may send ahead on one call: some of those that it may on its connection. */
+const callWindowBytes = 262_144;
 
-/** Carries calls over HTTP/2: @grpc/grpc-js behind a listening socket of our own. */
+const ok: CallStatus = { code: statusCode.ok, details: '' };
+
+/** Carries calls over HTTP/2, by the rules of gRPC. */
 export class Carrier {
   readonly #options: CarrierOptions;
+  readonly #methods: ReadonlyMap<string, Method>;
   readonly #logger: Logger;
-  readonly #server: Server;
-  readonly #injector: ConnectionInjector;
-  readonly #socket: ListeningSocket;
-  readonly #connections = new Set<Socket>();
+  readonly #server: Http2Server | Http2SecureServer;
+  readonly #compressor: ResponseCompressor;
+  readonly #plain = new ResponseCompressor('none');
+  readonly #connections = new Set<Connection>();
   readonly #streams = new Set<StreamHandler>();
   #isDraining = false;
+  #onDrained: () => void = () => undefined;
 
   /** Throws where the certificates cannot be used. */
   constructor(options: CarrierOptions, methods: ReadonlyMap<string, Method>, logger: Logger) {
     this.#options = options;
+    this.#methods = methods;
     this.#logger = logger;
-    this.#server = new Server(serverOptions(options));
-    for (const [path, method] of methods) this.#register(path, method);
-    this.#injector = this.#server.createConnectionInjector(readCredentials(options.tls));
-    this.#socket = createServer({ noDelay: true }, (connection) => {
+    this.#compressor = new ResponseCompressor(options.compressionLevel);
+    this.#server = openServer(options.tls);
+    this.#server.on('session', (session) => {
+      const connection = new Connection(session, options, () => {
+        this.#connections.delete(connection);
+        if (this.#connections.size === 0) this.#onDrained();
+      });
       this.#connections.add(connection);
-      connection.once('close', () => this.#connections.delete(connection));
-      this.#injector.injectConnection(connection);
+      if (this.#isDraining) connection.close();
     });
-  }
-
-  get isDraining(): boolean {
-    return this.#isDraining;
+    this.#server.on('stream', (stream, headers) => this.#take(stream, headers));
   }
 
   /** Resolves with the port; rejects with UNAVAILABLE where the address cannot be had. */
@@ -83,11 +86,11 @@ export class Carrier {
       ? { path: address.slice('unix:'.length) }
       : { host: address, port, reusePort: isPortReused };
     return new Promise((resolve, reject) => {
-      this.#socket.once('error', (cause) => {
+      this.#server.once('error', (cause: Error) => {
         reject(unavailable(`cannot listen on ${address} port ${port}: ${cause.message}`, cause));
       });
-      this.#socket.listen(place, () => {
-        const bound = this.#socket.address();
+      this.#server.listen(place, () => {
+        const bound = this.#server.address();
         resolve(typeof bound === 'object' && bound !== null ? bound.port : port);
       });
     });
@@ -99,181 +102,211 @@ export class Carrier {
    */
   drain(): Promise<void> {
     this.#isDraining = true;
-    this.#socket.close();
+    this.#server.close();
     for (const stream of [...this.#streams]) stream.onDrain();
     return new Promise((resolve) => {
-      this.#server.tryShutdown(() => resolve());
+      this.#onDrained = resolve;
+      if (this.#connections.size === 0) resolve();
+      for (const connection of [...this.#connections]) connection.close();
     });
   }
 
   destroy(): void {
     this.#isDraining = true;
-    this.#socket.close();
-    // Without its bookkeeping of connections the library does not end them by itself.
-    this.#server.forceShutdown();
-    for (const connection of this.#connections) connection.destroy();
+    this.#server.close();
+    for (const connection of [...this.#connections]) connection.destroy();
   }
 
-  #register(path: string, method: Method): void {
-    const level = method.isCompressed ? this.#options.compressionLevel : 'none';
-    const compressor = new ResponseCompressor(level);
-    const handler =
-      method.type === 'unary'
-        ? this.#unaryHandler(path, method.run, compressor)
-        : this.#streamHandler(path, method.open, compressor);
-    const type = method.type === 'unary' ? 'unary' : 'bidi';
-    this.#server.register(path, handler, toFrame, (message: Buffer) => message, type);
-  }
-
-  #unaryHandler(path: string, run: UnaryMethod, compressor: ResponseCompressor) {
-    return (
-      call: ServerUnaryCall<Buffer, OutgoingMessage>,
-      callback: sendUnaryData<OutgoingMessage>,
-    ): void => {
-      const fail = (thrown: unknown): void => {
-        callback(toCallStatus(toCallError(thrown, path, this.#logger)));
-      };
-      try {
-        if (this.#isDraining) throw shuttingDown();
-        run({
-          message: call.request,
-          metadata: call.metadata,
-          reply: (message) => {
-            compressor.compress(message, (outgoing) => {
-              if (outgoing.isCompressed) call.sendMetadata(compressedHeaders);
-              callback(null, outgoing);
-            });
-          },
-          fail,
-          onCancel: (cancel) => call.on('cancelled', cancel),
-        });
-      } catch (thrown) {
-        fail(thrown);
-      }
-    };
-  }
-
-  #streamHandler(path: string, open: StreamMethod, compressor: ResponseCompressor) {
-    return (call: ServerDuplexStream<Buffer, OutgoingMessage>): void => {
-      const out = new StreamWriter(call, compressor);
-      const fail = (thrown: unknown): void => {
-        this.#streams.delete(handler);
-        out.fail(toCallStatus(toCallError(thrown, path, this.#logger)));
-      };
-      if (compressor.isOn) call.sendMetadata(compressedHeaders);
-      let handler: StreamHandler;
-      try {
-        if (this.#isDraining) throw shuttingDown();
-        handler = open({
-          metadata: call.metadata,
-          send: (message, onSent) => out.send(message, onSent),
-          end: () => {
-            this.#streams.delete(handler);
-            out.end();
-          },
-          fail,
-          pauseReading: () => call.pause(),
-          resumeReading: () => call.resume(),
-        });
-      } catch (thrown) {
-        out.fail(toCallStatus(toCallError(thrown, path, this.#logger)));
-        return;
-      }
-      this.#streams.add(handler);
-      call.on('data', (message: Buffer) => guard(fail, () => handler.onMessage(message)));
-      call.on('end', () => guard(fail, () => handler.onHalfClose()));
-      call.on('cancelled', () => {
-        this.#streams.delete(handler);
-        handler.onCancel();
-      });
-    };
-  }
-}
-
-/** Writes messages in order, though compressing one takes a while and another none. */
-class StreamWriter {
-  readonly #call: ServerDuplexStream<Buffer, OutgoingMessage>;
-  readonly #compressor: ResponseCompressor;
-  /** What waits for a message that is being compressed. */
-  readonly #waiting: (() => void)[] = [];
-  #isCompressing = false;
-
-  constructor(call: ServerDuplexStream<Buffer, OutgoingMessage>, compressor: ResponseCompressor) {
-    this.#call = call;
-    this.#compressor = compressor;
-  }
-
-  send(message: Uint8Array, onSent: () => void): void {
-    this.#inOrder(() => {
-      this.#isCompressing = true;
-      this.#compressor.compress(message, (outgoing) => {
-        this.#call.write(outgoing, onSent);
-        this.#isCompressing = false;
-        this.#continue();
-      });
-    });
-  }
-
-  end(): void {
-    this.#inOrder(() => this.#call.end());
-  }
-
-  fail(status: { readonly code: number; readonly details: string }): void {
-    // The library's way to end a call with a status.
-    this.#inOrder(() => this.#call.emit('error', status));
-  }
-
-  #inOrder(step: () => void): void {
-    this.#waiting.push(step);
-    if (!this.#isCompressing && this.#waiting.length === 1) this.#continue();
-  }
-
-  #continue(): void {
-    while (!this.#isCompressing) {
-      const step = this.#waiting.shift();
-      if (step === undefined) return;
-      step();
+  #take(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void {
+    if (!isGrpc(headers)) {
+      stream.respond({ ':status': 415 }, { endStream: true });
+      return;
+    }
+    const call = new CallStream(stream);
+    const path = headers[':path'] ?? '';
+    const method = this.#methods.get(path);
+    const terms = readCallTerms(headers);
+    if (method === undefined) {
+      call.end(unimplemented(`The server does not implement the method ${path}`));
+    } else if (terms === undefined) {
+      call.end({ code: statusCode.internal, details: 'Invalid grpc-timeout value' });
+    } else if (terms.encoding === undefined) {
+      const encoding = headers['grpc-encoding'];
+      call.end(unimplemented(`${encoding} is not among the encodings ${acceptedEncodings}`));
+    } else {
+      if (terms.timeoutMs !== undefined) call.startDeadline(terms.timeoutMs);
+      const compressor = method.isCompressed ? this.#compressor : this.#plain;
+      const opened = new OpenedCall(call, path, headers, compressor, this.#logger);
+      if (this.#isDraining) opened.fail(shuttingDown());
+      else if (method.type === 'unary') read(stream, terms.encoding, opened.unary(method.run));
+      else this.#open(stream, terms.encoding, opened, method.open);
     }
   }
+
+  #open(
+    stream: ServerHttp2Stream,
+    encoding: MessageEncoding,
+    opened: OpenedCall,
+    open: StreamMethod,
+  ): void {
+    let receiver: MessageReceiver | undefined;
+    const reader = read(stream, encoding, {
+      onMessage: (message) => receiver?.onMessage(message),
+      onEnd: () => receiver?.onEnd(),
+      onRefusal: (status) => receiver?.onRefusal(status),
+    });
+    receiver = opened.stream(open, reader, this.#streams);
+  }
 }
 
-function serverOptions(options: CarrierOptions) {
-  const { connectionAgeMaxMs, connectionAgeGraceMs } = options;
-  return {
-    // Models decide how large a tensor may be.
-    'grpc.max_receive_message_length': -1,
-    'grpc.max_send_message_length': -1,
-    'grpc.keepalive_time_ms': options.keepaliveTimeMs,
-    'grpc.keepalive_timeout_ms': options.keepaliveTimeoutMs,
-    ...(connectionAgeMaxMs === undefined
-      ? {}
-      : { 'grpc.max_connection_age_ms': connectionAgeMaxMs }),
-    ...(connectionAgeGraceMs === undefined
-      ? {}
-      : { 'grpc.max_connection_age_grace_ms': connectionAgeGraceMs }),
-    // Bookkeeping of every call that nobody here reads.
-    'grpc.enable_channelz': 0,
+/** A call of a known method, with all that answers it. */
+class OpenedCall {
+  readonly #call: CallStream;
+  readonly #path: string;
+  readonly #headers: IncomingHttpHeaders;
+  readonly #compressor: ResponseCompressor;
+  readonly #logger: Logger;
+
+  constructor(
+    call: CallStream,
+    path: string,
+    headers: IncomingHttpHeaders,
+    compressor: ResponseCompressor,
+    logger: Logger,
+  ) {
+    this.#call = call;
+    this.#path = path;
+    this.#headers = headers;
+    this.#compressor = compressor;
+    this.#logger = logger;
+  }
+
+  readonly fail = (thrown: unknown): void => {
+    if (!this.#call.isEnded) this.#call.end(this.#statusOf(thrown));
   };
+
+  /** The method runs when the client has sent its one message and no more follows. */
+  unary(run: UnaryMethod): MessageReceiver {
+    const call = this.#call;
+    let message: Buffer | undefined;
+    return {
+      onMessage: (received) => {
+        if (message !== undefined) call.end(unimplemented('a second message of a unary call'));
+        message = received;
+      },
+      onEnd: () => {
+        if (message === undefined) call.end(unimplemented('a unary call without a message'));
+        else if (!call.isEnded) this.#run(run, message);
+      },
+      onRefusal: (status) => call.end(status),
+    };
+  }
+
+  /** `streams` holds the handler for as long as the call is open. */
+  stream(open: StreamMethod, reader: MessageReader, streams: Set<StreamHandler>): MessageReceiver {
+    const out = new StreamWriter(this.#call, this.#compressor);
+    const finish = (status: CallStatus): void => {
+      streams.delete(handler);
+      reader.destroy();
+      out.end(status);
+    };
+    const fail = (thrown: unknown): void => finish(this.#statusOf(thrown));
+    let handler: StreamHandler = silent;
+    try {
+      handler = open({
+        headers: clientHeaders(this.#headers),
+        send: (message, onSent) => out.send(message, onSent),
+        end: () => finish(ok),
+        fail,
+        pauseReading: () => reader.pause(),
+        resumeReading: () => reader.resume(),
+      });
+    } catch (thrown) {
+      fail(thrown);
+      return silentReceiver;
+    }
+    // The compressed form of all messages is announced before the first is known.
+    if (this.#compressor.isOn) this.#call.sendHead(true);
+    streams.add(handler);
+    this.#call.onCancel = () => {
+      streams.delete(handler);
+      reader.destroy();
+      handler.onCancel();
+    };
+    return {
+      onMessage: (message) => guard(fail, () => handler.onMessage(message)),
+      onEnd: () => guard(fail, () => handler.onHalfClose()),
+      onRefusal: finish,
+    };
+  }
+
+  #run(run: UnaryMethod, message: Buffer): void {
+    const call = this.#call;
+    guard(this.fail, () =>
+      run({
+        message,
+        headers: clientHeaders(this.#headers),
+        reply: (reply) => this.#compressor.compress(reply, (outgoing) => call.sendLast(outgoing)),
+        fail: this.fail,
+        onCancel: (cancel) => {
+          call.onCancel = cancel;
+        },
+      }),
+    );
+  }
+
+  #statusOf(thrown: unknown): CallStatus {
+    return toCallStatus(toCallError(thrown, this.#path, this.#logger));
+  }
 }
 
-function readCredentials(tls: TlsFiles | undefined): ServerCredentials {
-  if (tls === undefined) return ServerCredentials.createInsecure();
+const silent: StreamHandler = {
+  onMessage: () => undefined,
+  onHalfClose: () => undefined,
+  onCancel: () => undefined,
+  onDrain: () => undefined,
+};
+const silentReceiver: MessageReceiver = {
+  onMessage: () => undefined,
+  onEnd: () => undefined,
+  onRefusal: () => undefined,
+};
+
+function openServer(tls: TlsFiles | undefined): Http2Server | Http2SecureServer {
+  const options = {
+    // What clients leave unread is bounded where it is written, call by call.
+    maxSessionMemory: 1_048_576,
+    settings: { initialWindowSize: callWindowBytes },
+  };
+  if (tls === undefined) return createServer(options);
   const { key, cert, ca } = readTlsFiles(tls, 'gRPC over TLS');
-  const pair = { private_key: key, cert_chain: cert };
-  return ServerCredentials.createSsl(ca ?? null, [pair], ca !== undefined);
+  const hasAuthority = ca !== undefined;
+  return createSecureServer({
+    ...options,
+    key,
+    cert,
+    ...(hasAuthority && { ca }),
+    requestCert: hasAuthority,
+    rejectUnauthorized: hasAuthority,
+  });
 }
 
-/** The message for the library to put behind its five bytes of length. */
-function toFrame({ message, isCompressed }: OutgoingMessage): Buffer {
-  const buffer = Buffer.from(message.buffer, message.byteOffset, message.byteLength);
-  if (!isCompressed) return buffer;
-  // The library has no way to say that a message is compressed: it copies the message into a frame
-  // whose first byte, the flag, it has set to 0.
-  buffer.copy = (frame, start) => {
-    frame[0] = 1;
-    return Buffer.prototype.copy.call(buffer, frame, start);
-  };
-  return buffer;
+function read(
+  stream: ServerHttp2Stream,
+  encoding: MessageEncoding,
+  receiver: MessageReceiver,
+): MessageReader {
+  const reader = new MessageReader(encoding, stream, receiver);
+  stream.on('data', (piece: Buffer) => reader.push(piece));
+  stream.on('end', () => reader.end());
+  return reader;
+}
+
+function isGrpc(headers: IncomingHttpHeaders): boolean {
+  return (
+    headers[':method'] === 'POST' &&
+    headers['content-type']?.startsWith('application/grpc') === true
+  );
 }
 
 function canReusePort(nodeVersion: string): boolean {
@@ -287,6 +320,10 @@ function guard(fail: (thrown: unknown) => void, run: () => void): void {
   } catch (thrown) {
     fail(thrown);
   }
+}
+
+function unimplemented(details: string): CallStatus {
+  return { code: statusCode.unimplemented, details };
 }
 
 function shuttingDown(): Error {

@@ -2,6 +2,11 @@ import type { Clock } from '../clock.js';
 import { unavailable } from '../errors.js';
 import type { Logger } from '../observability/logger.js';
 import { ForwardedHeaders } from '../protocol/forwarded-headers.js';
+import {
+  RestrictedAccess,
+  type RestrictedCategory,
+  type Restrictions,
+} from '../protocol/restricted-access.js';
 import type { InferenceServer } from '../server/inference-server.js';
 import type { ServerSettings } from '../server/settings.js';
 import type { SharedMemoryRegistry } from '../server/shared-memory.js';
@@ -11,11 +16,6 @@ import { HealthHandler } from './health-handler.js';
 import { type InferDeps, InferHandler } from './infer-handler.js';
 import { type ControlMethod, MethodTable } from './method-table.js';
 import { ReflectionHandler } from './reflection-handler.js';
-import {
-  type RestrictedCategory,
-  RestrictedProtocols,
-  type Restrictions,
-} from './restricted-protocols.js';
 import { SettingsHandler } from './settings-handler.js';
 import { SharedMemoryHandler } from './shared-memory-handler.js';
 import { StreamInferHandler } from './stream-infer-handler.js';
@@ -75,6 +75,9 @@ export function createGrpcServer(
   };
 }
 
+/** On gRPC, unlike HTTP, the names of headers that open a group get this in front. */
+const restrictedHeaderPrefix = 'triton-grpc-protocol-';
+
 const inference = '/inference.GRPCInferenceService';
 const health = '/grpc.health.v1.Health';
 const reflections = [
@@ -87,7 +90,7 @@ function makeMethods(
   server: InferenceServer,
   deps: GrpcServerDeps,
 ): ReadonlyMap<string, Method> {
-  const table = new MethodTable(new RestrictedProtocols(options.restrictions));
+  const table = new MethodTable(new RestrictedAccess(options.restrictions, restrictedHeaderPrefix));
   const { logger, regions, settings, clock } = deps;
   const forwardedHeaders = new ForwardedHeaders(options.headerForwardPattern);
   addInferMethods(table, { server, regions, forwardedHeaders }, logger);

@@ -2,14 +2,14 @@ import { type InferenceServerError, internal, unsupported } from '../errors.js';
 import type { InferenceRequest, ParameterValue } from '../inference/infer-request.js';
 import type { InferenceResponse, ResponseHandler } from '../inference/infer-response.js';
 import { readVersion } from '../protocol/control-proto.js';
-import type { ForwardedHeaders } from '../protocol/forwarded-headers.js';
+import type { ForwardedHeaders, HeaderSource } from '../protocol/forwarded-headers.js';
 import { type InferMessage, readInferMessage } from '../protocol/infer-message-proto.js';
 import { bindInferRequest } from '../protocol/infer-request-proto.js';
 import { encodeInferResponse } from '../protocol/infer-response-proto.js';
 import type { ResponseForm } from '../protocol/response-form.js';
 import type { InferenceServer, ServedModel } from '../server/inference-server.js';
 import type { HeldRegions, SharedMemoryRegistry } from '../server/shared-memory.js';
-import type { Metadata, UnaryCall } from './calls.js';
+import type { UnaryCall } from './calls.js';
 
 export interface InferDeps {
   readonly server: InferenceServer;
@@ -26,7 +26,7 @@ export class InferHandler {
   }
 
   handle(call: UnaryCall): void {
-    const prepared = prepareInfer(readInferMessage(call.message), call.metadata, this.#deps);
+    const prepared = prepareInfer(readInferMessage(call.message), call.headers, this.#deps);
     if (prepared.model.isDecoupled) {
       prepared.regions?.release();
       throw unsupported("ModelInfer RPC doesn't support models with decoupled transaction policy");
@@ -52,15 +52,13 @@ export interface PreparedInfer {
 /** Throws INVALID_ARG, NOT_FOUND or UNAVAILABLE. */
 export function prepareInfer(
   message: InferMessage,
-  metadata: Metadata,
+  headers: HeaderSource,
   deps: InferDeps,
 ): PreparedInfer {
   const { server, regions, forwardedHeaders } = deps;
   const modelVersion = readVersion(message.modelVersion);
   const model = server.servedModel(message.modelName, modelVersion);
-  const forwarded = forwardedHeaders.select({
-    visitHeaders: (visit) => visitMetadata(metadata, visit),
-  });
+  const forwarded = forwardedHeaders.select(headers);
   const bound = bindInferRequest(message, model, regions);
   return {
     request: withVersionAndParameters(bound.request, modelVersion, forwarded),
@@ -118,13 +116,6 @@ function withVersionAndParameters(
   if (forwarded === undefined && modelVersion === request.modelVersion) return request;
   const parameters = new Map<string, ParameterValue>([...request.parameters, ...(forwarded ?? [])]);
   return { ...request, modelVersion, parameters };
-}
-
-/** `-bin` keys hold bytes, not text, and are passed over. */
-function visitMetadata(metadata: Metadata, visit: (name: string, value: string) => void): void {
-  for (const [name, value] of Object.entries(metadata.getMap())) {
-    if (typeof value === 'string') visit(name, value);
-  }
 }
 
 function holdOutputRegions(

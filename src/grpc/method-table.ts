@@ -1,7 +1,8 @@
-import type { InferenceServerError } from '../errors.js';
+import { type InferenceServerError, unavailable } from '../errors.js';
+import type { HeaderSource } from '../protocol/forwarded-headers.js';
+import type { RestrictedAccess, RestrictedCategory } from '../protocol/restricted-access.js';
 import type { StreamCall, StreamMethod, UnaryMethod } from './calls.js';
 import type { Method } from './carrier.js';
-import type { RestrictedCategory, RestrictedProtocols } from './restricted-protocols.js';
 
 /** A method that answers a message by a message, at once or later. */
 export type ControlMethod = (message: Uint8Array) => Uint8Array | Promise<Uint8Array>;
@@ -9,9 +10,9 @@ export type ControlMethod = (message: Uint8Array) => Uint8Array | Promise<Uint8A
 /** Methods by their path, each behind the header that its category may be restricted to. */
 export class MethodTable {
   readonly methods = new Map<string, Method>();
-  readonly #restricted: RestrictedProtocols;
+  readonly #restricted: RestrictedAccess;
 
-  constructor(restricted: RestrictedProtocols) {
+  constructor(restricted: RestrictedAccess) {
     this.#restricted = restricted;
   }
 
@@ -21,7 +22,7 @@ export class MethodTable {
       type: 'unary',
       isCompressed: true,
       run: (call) => {
-        const refusal = this.#restricted.refuse(call.metadata, category);
+        const refusal = this.#refuse(call.headers, category);
         if (refusal !== undefined) throw refusal;
         run(call);
       },
@@ -33,7 +34,7 @@ export class MethodTable {
       type: 'unary',
       isCompressed: false,
       run: (call) => {
-        const refusal = this.#restricted.refuse(call.metadata, category);
+        const refusal = this.#refuse(call.headers, category);
         if (refusal !== undefined) throw refusal;
         const answered = answer(call.message);
         if (answered instanceof Uint8Array) call.reply(answered);
@@ -48,7 +49,7 @@ export class MethodTable {
       type: 'stream',
       isCompressed: false,
       open: (call) => {
-        const refusal = this.#restricted.refuse(call.metadata, category);
+        const refusal = this.#refuse(call.headers, category);
         if (refusal !== undefined) throw refusal;
         return open(call);
       },
@@ -63,7 +64,17 @@ export class MethodTable {
     this.methods.set(path, {
       type: 'stream',
       isCompressed: true,
-      open: (call) => open(call, this.#restricted.refuse(call.metadata, 'inference')),
+      open: (call) => open(call, this.#refuse(call.headers, 'inference')),
     });
+  }
+
+  /** Why the call may not pass; undefined where it may. */
+  #refuse(
+    headers: HeaderSource,
+    category: RestrictedCategory | undefined,
+  ): InferenceServerError | undefined {
+    const missing = this.#restricted.missingHeader(headers, category);
+    if (missing === undefined) return undefined;
+    return unavailable(`This protocol is restricted, expecting header '${missing}'`);
   }
 }

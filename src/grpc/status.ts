@@ -8,6 +8,15 @@ export interface CallStatus {
   readonly details: string;
 }
 
+/** Codes of statuses that no error of ours has. */
+export const statusCode = {
+  ok: 0,
+  deadlineExceeded: 4,
+  resourceExhausted: 8,
+  unimplemented: 12,
+  internal: 13,
+} as const;
+
 /**
  * Bytes of details after percent-encoding. They travel in a header, and clients refuse headers
  * from 8 KiB on: an answer that long would reach nobody, whatever its status.

@@ -5,6 +5,7 @@ import type {
   ResponseHandler,
 } from '../inference/infer-response.js';
 import type { Logger } from '../observability/logger.js';
+import type { HeaderSource } from '../protocol/forwarded-headers.js';
 import { type InferMessage, readInferMessage } from '../protocol/infer-message-proto.js';
 import {
   encodeEmptyFinalResponse,
@@ -84,7 +85,7 @@ class InferStream implements StreamHandler, StreamOutput {
     this.#refusal = refusal;
     this.#deps = deps;
     this.#logger = logger;
-    this.#endsWithFailure = call.metadata.get('triton_grpc_error').includes('true');
+    this.#endsWithFailure = asksForStatus(call.headers);
   }
 
   onMessage(bytes: Uint8Array): void {
@@ -103,7 +104,7 @@ class InferStream implements StreamHandler, StreamOutput {
     try {
       if (this.#refusal !== undefined) throw this.#refusal;
       if (this.#isDraining) throw shuttingDown();
-      prepared = prepareInfer(message, this.#call.metadata, this.#deps);
+      prepared = prepareInfer(message, this.#call.headers, this.#deps);
     } catch (thrown) {
       this.#ordered.push(request);
       request.fail(toCallError(thrown, 'ModelStreamInfer', this.#logger));
@@ -275,6 +276,15 @@ class StreamRequest implements ResponseHandler {
     this.isSettled = true;
     this.#output.settle(this);
   }
+}
+
+/** The header by which a client wants failures as the call's status. */
+function asksForStatus(headers: HeaderSource): boolean {
+  let isAsked = false;
+  headers.visitHeaders((name, value) => {
+    if (name === 'triton_grpc_error' && value === 'true') isAsked = true;
+  });
+  return isAsked;
 }
 
 function shuttingDown(): InferenceServerError {

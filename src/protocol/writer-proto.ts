@@ -4,6 +4,9 @@ import assert from 'node:assert/strict';
 const viewBytesMin = 1024;
 const blockBytes = 512;
 
+/** The first block: most messages, and all those inside another, end in it. */
+const firstBlockBytes = 128;
+
 /**
  * Writes protobuf's binary form. Large byte fields are kept as views and copied once, by
  * {@link finish}; they must not change until then. Tags are field number * 8 + wire type.
@@ -12,7 +15,7 @@ const blockBytes = 512;
 export class ProtoWriter {
   #byteLength = 0;
   readonly #parts: Uint8Array[] = [];
-  #block: Buffer = Buffer.allocUnsafe(blockBytes);
+  #block: Buffer = Buffer.allocUnsafe(firstBlockBytes);
   /** `[#partStart, #at)` of the block is not in `#parts` yet. */
   #partStart = 0;
   #at = 0;
@@ -80,10 +83,10 @@ export class ProtoWriter {
     return this;
   }
 
-  /** The message in one buffer of its own. */
+  /** The message in one piece. */
   finish(): Buffer {
     this.#closePart();
-    const message = Buffer.allocUnsafeSlow(this.#byteLength);
+    const message = Buffer.allocUnsafe(this.#byteLength);
     let at = 0;
     for (const part of this.#parts) {
       message.set(part, at);

@@ -59,7 +59,7 @@ describe('ModelStreamInfer', () => {
     expect(await stream.next()).toEqual(answered('b', 2, true));
     expect(await stream.next()).toEqual(answered('c', 3, true));
     stream.halfClose();
-    expect(await stream.ended()).toEqual({ code: 0, details: 'OK', rest: [] });
+    expect(await stream.ended()).toEqual({ code: 0, details: '', rest: [] });
   });
 
   it('keeps failures in the order too, and stays open', async () => {
@@ -110,7 +110,7 @@ describe('ModelStreamInfer', () => {
       error_message: 'broke',
       infer_response: { id: 'a' },
     });
-    expect(await stream.ended()).toEqual({ code: 0, details: 'OK', rest: [] });
+    expect(await stream.ended()).toEqual({ code: 0, details: '', rest: [] });
   });
 
   it('tells the end of a decoupled request in a message of its own where that is asked for', async () => {
