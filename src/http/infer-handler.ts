@@ -227,8 +227,8 @@ class InferCall implements BodyReceiver, ExchangeWatcher, ResponseHandler {
   #parse(body: Uint8Array): InferenceRequest {
     const { jsonByteLength, headerLength, forwarded } = this.#headers;
     const { limits, deps, envelopes } = this.#handler;
-    const length = jsonByteLength ?? body.byteLength;
-    if (length < 0 || length > body.byteLength) {
+    const length = jsonByteLength ?? body.length;
+    if (length < 0 || length > body.length) {
       // Answered before the body is read as JSON, hence as text.
       this.#isQueued = true;
       throw invalidArg(

@@ -10,6 +10,8 @@ export interface ReplyHead {
   readonly fields: readonly (readonly [name: string, value: string])[];
   /** `200 OK` and the header lines behind it, without the last line break. */
   readonly block: string;
+  /** `block` as bytes: a string is measured, copied and freed once more each time it is written. */
+  readonly blockBytes: ArrayBuffer;
 }
 
 /**
@@ -28,7 +30,7 @@ export function makeReplyHead(
   const all = [['Content-Type', contentType] as const, ...fields];
   const lines = all.map(([name, value]) => `${name}: ${value}`);
   const block = [`${status} ${reason}`, ...lines, `Keep-Alive: timeout=${keepAliveSeconds}`];
-  return { status, reason, fields: all, block: block.join('\r\n') };
+  return { status, reason, fields: all, ...blockOf(block.join('\r\n')) };
 }
 
 /** `head` and one more header. */
@@ -36,8 +38,13 @@ export function withField(head: ReplyHead, name: string, value: string): ReplyHe
   return {
     ...head,
     fields: [...head.fields, [name, value]],
-    block: `${head.block}\r\n${name}: ${value}`,
+    ...blockOf(`${head.block}\r\n${name}: ${value}`),
   };
+}
+
+function blockOf(block: string): Pick<ReplyHead, 'block' | 'blockBytes'> {
+  const { buffer, byteLength } = new TextEncoder().encode(block);
+  return { block, blockBytes: buffer.slice(0, byteLength) };
 }
 
 /** The heads of one content type by status. */

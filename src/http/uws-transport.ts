@@ -50,9 +50,11 @@ export async function openUwsTransport(
           key_file_name: tls.keyFile,
           cert_file_name: tls.certFile,
         });
+  const scratch = new ArrayBuffer(copiedBytesMax);
   const context: UwsExchangeContext = {
     memory: new BodyMemory(options.uploadBytesMax),
-    scratch: new Uint8Array(copiedBytesMax),
+    scratch,
+    joined: new Uint8Array(scratch),
     inFlightRequests: 0,
   };
   let connections = 0;

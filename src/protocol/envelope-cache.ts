@@ -32,7 +32,7 @@ export class EnvelopeCache {
     const start = leadingIdEnd(body, headerEnd);
     const entry = this.#entries[hash(body, start, headerEnd) & (slots - 1)];
     if (entry === undefined || entry.startsWithId !== start > 0) return undefined;
-    if (entry.header.byteLength !== headerEnd - start) return undefined;
+    if (entry.header.length !== headerEnd - start) return undefined;
     if (entry.header.compare(body, start, headerEnd) !== 0) return undefined;
     const { envelope } = entry;
     return start === 0 ? envelope : { ...envelope, id: leadingId(body, start) };
@@ -61,11 +61,11 @@ const idBytesMax = 128;
  * that is not plain ASCII.
  */
 function leadingIdEnd(body: Uint8Array, end: number): number {
-  for (let at = 0; at < idKey.byteLength; at++) {
+  for (let at = 0; at < idKey.length; at++) {
     if (body[at] !== idKey[at]) return 0;
   }
-  const stop = Math.min(end, idKey.byteLength + idBytesMax);
-  for (let at = idKey.byteLength; at < stop; at++) {
+  const stop = Math.min(end, idKey.length + idBytesMax);
+  for (let at = idKey.length; at < stop; at++) {
     const byte = body[at] ?? 0;
     if (byte === quote) return at;
     if (byte < 0x20 || byte > 0x7e || byte === backslash) return 0;
@@ -74,7 +74,7 @@ function leadingIdEnd(body: Uint8Array, end: number): number {
 }
 
 function leadingId(body: Uint8Array, end: number): string {
-  return latin1(body, idKey.byteLength, end);
+  return latin1(body, idKey.length, end);
 }
 
 /**

@@ -72,12 +72,13 @@ function joinBinary(
   const parts: Uint8Array[] =
     response.id === '' ? [header.whole] : [encodeText(opening(response)), header.tail];
   let jsonByteLength = 0;
-  for (const part of parts) jsonByteLength += part.byteLength;
+  for (const part of parts) jsonByteLength += part.length;
   let byteLength = jsonByteLength;
   for (const { name, bytes } of response.outputs) {
-    if (bytes.byteLength === 0 || (form.outputs.size > 0 && !form.outputs.has(name))) continue;
+    const { length } = bytes;
+    if (length === 0 || (form.outputs.size > 0 && !form.outputs.has(name))) continue;
     parts.push(bytes);
-    byteLength += bytes.byteLength;
+    byteLength += length;
   }
   return {
     jsonByteLength: byteLength > jsonByteLength ? jsonByteLength : undefined,

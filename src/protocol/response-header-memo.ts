@@ -66,7 +66,7 @@ function isSame(output: Tensor | undefined, known: OutputHead | undefined): bool
     output !== undefined &&
     known !== undefined &&
     output.encoding === 'raw' &&
-    output.bytes.byteLength === known.byteLength &&
+    output.bytes.length === known.byteLength &&
     output.name === known.name &&
     output.datatype === known.datatype &&
     isSameShape(output.shape, known.shape)

@@ -112,8 +112,7 @@ class RequestRules {
     for (const input of inputs) {
       const rule = this.#rules.get(input.name);
       if (rule === undefined || input.datatype !== rule.datatype) return false;
-      const isKnown =
-        input.shape === rule.lastShape && input.bytes.byteLength === rule.lastByteLength;
+      const isKnown = input.shape === rule.lastShape && input.bytes.length === rule.lastByteLength;
       if (isKnown && input.encoding === 'raw' && input.datatype !== 'BYTES') continue;
       if (!this.#hasShape(input, rule) || this.#sizeFault(input, '') !== undefined) return false;
       if (rows > 0 && input.encoding === 'raw') {

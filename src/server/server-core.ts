@@ -217,5 +217,7 @@ export class ServerCore implements InferenceServer {
 }
 
 function inputBytes(request: InferenceRequest): number {
-  return request.inputs.reduce((sum, { bytes }) => sum + bytes.byteLength, 0);
+  let sum = 0;
+  for (const { bytes } of request.inputs) sum += bytes.length;
+  return sum;
 }

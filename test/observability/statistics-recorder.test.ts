@@ -6,19 +6,22 @@ import {
 } from '../../src/observability/statistics-recorder.js';
 import { FakeClock } from '../support/fake-clock.js';
 
-/** Queue 10, input 20, infer 40, output 80, and 5 from the end of compute to the end. */
+/**
+ * Ended 7 ms after the start of the clock. Queue 10, input 20, infer 40, output 80, and 5 from the
+ * end of compute to the end.
+ */
 const timing: RequestTiming = {
-  requestStartNs: 1000,
-  queueStartNs: 1000,
-  computeStartNs: 1010,
-  computeInputEndNs: 1030,
-  computeOutputStartNs: 1070,
-  computeEndNs: 1150,
-  requestEndNs: 1155,
+  requestStartNs: 7_001_000,
+  queueStartNs: 7_001_000,
+  computeStartNs: 7_001_010,
+  computeInputEndNs: 7_001_030,
+  computeOutputStartNs: 7_001_070,
+  computeEndNs: 7_001_150,
+  requestEndNs: 7_001_155,
 };
 
 function createRecorder(isSummarized = false): ModelStatisticsRecorder {
-  return new ModelStatisticsRecorder('m', '1', new FakeClock(7e6), { isSummarized });
+  return new ModelStatisticsRecorder('m', '1', new FakeClock(9e6), { isSummarized });
 }
 
 const none = { count: 0, ns: 0 };
