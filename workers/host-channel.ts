@@ -11,6 +11,7 @@ import type {
   ServingReply,
   ServingTask,
 } from '../src/execution/messages.js';
+import { type PortTask, ReplyEncoder, TaskDecoder } from '../src/execution/repeated-messages.js';
 import { SentResponses } from '../src/execution/response-window.js';
 import { packTensors, unpackTensors } from '../src/execution/tensor-transfer.js';
 import { largeBytesMin } from '../src/inference/recycled-buffers.js';
@@ -44,6 +45,7 @@ export class HostChannel implements InstanceHostApi {
   readonly #calls = new Map<number, RunningCall>();
   readonly #controls = new Map<number, RunningControl>();
   readonly #sent = new SentResponses();
+  readonly #replies = new ReplyEncoder();
   #lastCallId = 0;
   #logVerboseLevel: number;
   #end: () => Promise<void> = async () => {};
@@ -52,12 +54,13 @@ export class HostChannel implements InstanceHostApi {
     this.#port = port;
     this.#logVerboseLevel = logVerboseLevel;
     this.#listener = listener;
-    port.on('message', (message: InstanceCommand | ServingTask) => this.#onMessage(message));
+    const tasks = new TaskDecoder();
+    port.on('message', (message: PortTask) => this.#onMessage(tasks.decode(message)));
   }
 
   /** Large buffers are moved; small ones are cheaper to clone. */
   reply(reply: ServingReply): void {
-    this.#port.postMessage(reply, largeBuffers(reply));
+    this.#port.postMessage(this.#replies.encode(reply), largeBuffers(reply));
   }
 
   notify(notice: InstanceNotice, transfer: readonly ArrayBuffer[]): void {

@@ -15,6 +15,7 @@ import {
   type NativeCallFlag,
   NativeCalls,
 } from './native-calls.js';
+import { type PortReply, ReplyDecoder, TaskEncoder } from './repeated-messages.js';
 import { ReceivedResponses } from './response-window.js';
 
 export interface InstanceThreadOptions {
@@ -62,6 +63,7 @@ export class InstanceThread {
   #isPortClosed = false;
   /** Present where the thread is not interruptible. */
   readonly #nativeCall: NativeCallFlag | undefined;
+  readonly #tasks = new TaskEncoder();
   #portForThread: MessagePort | undefined;
   #isAlive = true;
   #isServing = false;
@@ -97,7 +99,9 @@ export class InstanceThread {
     this.#port = port1;
     this.#portForThread = port2;
     const received = new ReceivedResponses();
-    port1.on('message', (message: InstanceNotice | ServingReply) => {
+    const replies = new ReplyDecoder();
+    port1.on('message', (given: PortReply) => {
+      const message = replies.decode(given);
       if (isReply(message)) {
         this.#takeReply(message);
         return;
@@ -136,7 +140,7 @@ export class InstanceThread {
     return new Promise((resolve, reject) => {
       enterNativeCall(this.#nativeCall);
       if (isStartTask(task)) this.#start(task, transfer);
-      else this.#port.postMessage(task, transfer);
+      else this.#port.postMessage(this.#tasks.encode(task), transfer);
       this.#running.push({ resolve, reject });
     });
   }
