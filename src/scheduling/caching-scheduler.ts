@@ -92,8 +92,9 @@ export class CachingScheduler implements Scheduler {
     }
     const startNs = this.#clock.nowNs();
     const key = cacheKey(this.#model, pending);
-    const flightKey = `${key}/${pending.request.priority}/${pending.request.timeoutUs}`;
-    const flight = this.#flights.get(flightKey);
+    const { priority, timeoutUs } = pending.request;
+    const flightKey = `${key}/${priority}/${timeoutUs}`;
+    const flight = this.#flights.size > 0 ? this.#flights.get(flightKey) : undefined;
     if (flight !== undefined) {
       this.#inFlight.accept(pending);
       pending.timing.queueStartNs = startNs;

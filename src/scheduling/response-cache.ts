@@ -36,6 +36,8 @@ export class LocalResponseCache implements ResponseCache {
   /** In the order of use, the least recent first. */
   readonly #entries = new Map<string, Entry>();
   #sizeBytes = 0;
+  /** Used last: a question that comes again and again moves nothing. */
+  #newest: Entry | undefined;
 
   constructor(sizeBytesMax: number) {
     this.#sizeBytesMax = sizeBytesMax;
@@ -52,8 +54,11 @@ export class LocalResponseCache implements ResponseCache {
   lookup(key: string): CachedResponse | undefined {
     const entry = this.#entries.get(key);
     if (entry === undefined) return undefined;
-    this.#entries.delete(key);
-    this.#entries.set(key, entry);
+    if (entry !== this.#newest) {
+      this.#entries.delete(key);
+      this.#entries.set(key, entry);
+      this.#newest = entry;
+    }
     return entry.response;
   }
 
@@ -68,10 +73,9 @@ export class LocalResponseCache implements ResponseCache {
       this.#drop(oldest);
     }
     const outputs = response.outputs.map((output) => ({ ...output, bytes: output.bytes.slice() }));
-    this.#entries.set(key, {
-      response: { parameters: response.parameters, outputs },
-      sizeBytes,
-    });
+    const entry = { response: { parameters: response.parameters, outputs }, sizeBytes };
+    this.#entries.set(key, entry);
+    this.#newest = entry;
     this.#sizeBytes += sizeBytes;
   }
 
