@@ -1,4 +1,4 @@
-import { mkdir, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { encodeOnnx, type OnnxNode, type OnnxWeights } from './onnx-file.js';
 
@@ -16,6 +16,20 @@ export async function writeMlpRepository(directory: string): Promise<string> {
   const file = join(version, 'model.onnx');
   await writeFile(file, encodeMlp());
   return file;
+}
+
+/** Adds the same model under another name, with more in its `dynamic_batching` and at its end. */
+export async function writeMlpCopy(
+  directory: string,
+  name: string,
+  batching: string,
+  more: string,
+): Promise<void> {
+  await mkdir(join(directory, name, '1'), { recursive: true });
+  const config = mlpConfig.replace('dynamic_batching { }', `dynamic_batching { ${batching} }`);
+  await writeFile(join(directory, name, 'config.pbtxt'), `${config}${more}\n`);
+  const file = join(directory, 'mlp', '1', 'model.onnx');
+  await copyFile(file, join(directory, name, '1', 'model.onnx'));
 }
 
 /** One instance and one thread an operator, as the loop that it is compared with has. */

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { chooseClient } from '../load/choose-client.js';
+import { adaptiveGroups } from './adaptive-goals.js';
 import { footprintGroups } from './footprint-goals.js';
 import { formatGoals, type GoalGroup, type GoalResult } from './goal.js';
 import { growthGroups } from './growth-goals.js';
@@ -11,6 +12,7 @@ import { interferenceGroups } from './interference-goals.js';
 import { limitGroups } from './limit-goals.js';
 import { peerGroups } from './peer-goals.js';
 import { pythonGroups } from './python-goals.js';
+import { schedulingGroups } from './scheduling-goals.js';
 
 const groups: readonly GoalGroup[] = [
   ...limitGroups,
@@ -19,6 +21,8 @@ const groups: readonly GoalGroup[] = [
   ...footprintGroups,
   ...peerGroups,
   ...pythonGroups,
+  ...schedulingGroups,
+  ...adaptiveGroups,
 ];
 
 const usage = `Usage: npm run bench:goals -- [options] [group ...]
