@@ -89,6 +89,9 @@ function adviceFor(name: string, text: string, answer: AnswerFacts, access: S3Ac
   if (name === 'CredentialsProviderError') {
     return '; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the host a role';
   }
+  if (name === 'EPROTO' && access.endpoint?.startsWith('https:') === true) {
+    return '; if the store has no TLS, write s3://http:// in the location';
+  }
   return text === 'Region is missing' ? '; set AWS_REGION' : '';
 }
 
@@ -116,10 +119,12 @@ function field(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
 }
 
+/** Shorter ones are for trying something out, and would be found within other words. */
+const secretCharsMin = 4;
+
 /** A store's message may repeat the key that was sent, and a proxy's may repeat anything. */
 function withoutSecrets(text: string, access: S3Access): string {
-  return secretsOf(access.identity).reduce(
-    (cleaned, secret) => cleaned.replaceAll(secret, '***'),
-    text,
-  );
+  return secretsOf(access.identity)
+    .filter((secret) => secret.length >= secretCharsMin)
+    .reduce((cleaned, secret) => cleaned.replaceAll(secret, '***'), text);
 }

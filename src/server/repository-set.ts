@@ -99,7 +99,13 @@ export class RepositorySet {
 
   async #scanOne(repository: ModelRepository): Promise<void> {
     try {
-      this.#lastScans.set(repository, await repository.scan());
+      const scan = await repository.scan();
+      if (scan.size === 0 && !this.#lastScans.has(repository)) {
+        this.#logger.warning(
+          `model repository '${repository.location}' holds no models: each folder in it would be one`,
+        );
+      }
+      this.#lastScans.set(repository, scan);
     } catch (error) {
       if (!this.#lastScans.has(repository)) throw error;
       const reason = error instanceof Error ? error.message : String(error);

@@ -64,6 +64,7 @@ async function mountVolume(
 describe.each(['auto', 'events', 'polling'])('--repository-watch=%s', (mode) => {
   it('finds new and changed models long before the next poll', async () => {
     await start('--repository-poll-secs=3600', `--repository-watch=${mode}`);
+    expect(server?.log.match(/holds no models: each folder in it would be one/g)).toHaveLength(1);
     await scratch.write({ 'models/m/config.pbtxt': config, 'models/m/1/model.mjs': answering(1) });
     await untilAnswer(1, undefined);
     await scratch.write({ 'models/m/2/model.mjs': answering(2) });

@@ -106,8 +106,14 @@ describe('describeS3Error', () => {
       ),
       '; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the host a role',
     ],
+    [
+      'a location without TLS',
+      broken('EPROTO'),
+      '; if the store has no TLS, write s3://http:// in the location',
+    ],
   ])('advises to set %s', (_name, error, advice) => {
-    const { message } = describeS3Error(error, list, location, access);
+    const endpoint = 'https://host:9000';
+    const { message } = describeS3Error(error, list, location, { ...access, endpoint });
     expect(message.endsWith(advice)).toBe(true);
   });
 
@@ -116,5 +122,20 @@ describe('describeS3Error', () => {
     const described = describeS3Error(error, list, location, access);
     expect(described.message).toContain(': *** signed with *** and ***, ***');
     expect(described.cause).toBeUndefined();
+  });
+
+  it.each([
+    ['key', 'the key is wrong'],
+    ['keys', 'the *** is wrong'],
+  ])('takes %s for a secret only where it is long enough to be one', (accessKeyId, expected) => {
+    const identity = {
+      kind: 'keys',
+      accessKeyId,
+      secretAccessKey: 's',
+      sessionToken: 't',
+    } as const;
+    const error = answer('X', `the ${accessKeyId} is wrong`, 403);
+    const { message } = describeS3Error(error, list, location, { ...access, identity });
+    expect(message).toContain(expected);
   });
 });
