@@ -1,7 +1,8 @@
-import { fromBinary, fromJson, toBinary, toJson } from '@bufbuild/protobuf';
-import { Client, type ClientDuplexStream, credentials } from '@grpc/grpc-js';
+import { fromBinary, toJson } from '@bufbuild/protobuf';
+import { Client, credentials } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { messageDescriptor } from '../../src/proto/descriptors.js';
+import { type BytesStream, bytes, inferRequest, openStream } from '../support/infer-streams.js';
 import { ServerProcess } from '../support/server-process.js';
 import { WrittenRepository } from '../support/written-repository.js';
 
@@ -10,8 +11,6 @@ const responseCount = 100;
 const mebibyte = 1024 * 1024;
 const slowStreamBytes = 1024 * mebibyte;
 const growthBytesMax = 64 * mebibyte;
-/** A tenth of it is usual; busy machines take their time. */
-const stopMsMax = 1000;
 
 /** Answers with as many responses, of as many bytes, as it is asked for; -1 is no end. */
 const repeat = {
@@ -43,31 +42,6 @@ const slow = {
     }
   }`,
 };
-
-function inferRequest(model: string, values: Readonly<Record<string, number>>): Buffer {
-  const descriptor = messageDescriptor('inference.ModelInferRequest');
-  const message = fromJson(descriptor, {
-    model_name: model,
-    inputs: Object.keys(values).map((name) => ({ name, datatype: 'INT32', shape: [1] })),
-    raw_input_contents: Object.values(values).map((value) =>
-      Buffer.from(Int32Array.of(value).buffer).toString('base64'),
-    ),
-  });
-  return Buffer.from(toBinary(descriptor, message));
-}
-
-type BytesStream = ClientDuplexStream<Buffer, Buffer>;
-
-const bytes = (message: Buffer): Buffer => message;
-
-function openStream(client: Client): BytesStream {
-  const path = '/inference.GRPCInferenceService/ModelStreamInfer';
-  const stream = client.makeBidiStreamRequest<Buffer, Buffer>(path, bytes, bytes);
-  stream.on('error', () => {
-    // The status tells it.
-  });
-  return stream;
-}
 
 function statusOf(stream: BytesStream): Promise<number> {
   return new Promise((resolve) => {
@@ -147,30 +121,6 @@ describe('streams of the compiled server', () => {
     expect(readBytes).toBeGreaterThan(slowStreamBytes);
     expect(most - before).toBeLessThan(growthBytesMax);
   }, 120_000);
-
-  it('stop the model when their client gives up', async () => {
-    const endless = openStream(client);
-    endless.write(inferRequest('repeat', { COUNT: -1, BYTES: 1 }));
-    await new Promise<void>((resolve) => {
-      let read = 0;
-      endless.on('data', () => {
-        read += 1;
-        if (read === 100) resolve();
-      });
-    });
-    const started = performance.now();
-    endless.cancel();
-    // The model has one instance: it answers this when the endless request has ended.
-    const next = openStream(client);
-    const answered = new Promise((resolve) => {
-      next.once('data', resolve);
-    });
-    next.write(inferRequest('repeat', { COUNT: 1, BYTES: 1 }));
-    await answered;
-    expect(performance.now() - started).toBeLessThan(stopMsMax);
-    next.end();
-    expect(await statusOf(next)).toBe(0);
-  });
 
   it('end with the server, which first answers what was begun', async () => {
     const idle = openStream(client);
