@@ -1,3 +1,4 @@
+import { suggestion } from './errors.js';
 import type { ServerOptions } from './options.js';
 import { GivenOptions, type GivenTexts } from './options-given.js';
 import { formatHelp } from './options-help.js';
@@ -33,10 +34,8 @@ export function readCommandLine(
   const options = readServerOptions(given, env['PORT']);
   const problems = [...fromArguments.problems, ...given.problems];
   if (problems.length > 0) {
-    // The reference server shows its usage before a fault; the fault stays last, where one looks.
-    const usage = fromArguments.isUnknown
-      ? formatHelp(programName)
-      : `Usage: ${programName} [options]; --help lists them.\n`;
+    // The reference server prints every option before a fault; here the fault is all there is to see.
+    const usage = `Usage: ${programName} [options]; --help lists them.\n`;
     return { type: 'invalid', text: `${usage}${problems.join('\n')}\n` };
   }
   const warnings = [...options.warnings, ...fromEnvironment.warnings];
@@ -46,14 +45,12 @@ export function readCommandLine(
 interface ArgumentTexts {
   readonly given: ReadonlyMap<string, GivenTexts>;
   readonly problems: readonly string[];
-  readonly isUnknown: boolean;
 }
 
 /** `--name=value` and `--name value`; a switch takes a value only behind `=`. */
 function readArguments(argv: readonly string[]): ArgumentTexts {
   const given = new Map<string, { texts: string[]; source: string }>();
   const problems: string[] = [];
-  let isUnknown = false;
   for (let index = 0; index < argv.length; index++) {
     const argument = argv[index] ?? '';
     const equals = argument.indexOf('=');
@@ -62,10 +59,9 @@ function readArguments(argv: readonly string[]): ArgumentTexts {
     if (option === undefined) {
       problems.push(
         argument.startsWith('-')
-          ? `unrecognized option '${argument}'`
+          ? `unrecognized option '${argument}'${suggestion(flag, optionFlags())}`
           : `unexpected argument '${argument}'`,
       );
-      isUnknown = true;
       continue;
     }
     let text = equals < 0 ? undefined : argument.slice(equals + 1);
@@ -82,8 +78,10 @@ function readArguments(argv: readonly string[]): ArgumentTexts {
     if (known === undefined) given.set(option.name, { texts: [text], source: flag });
     else known.texts.push(text);
   }
-  return { given, problems, isUnknown };
+  return { given, problems };
 }
+
+const optionFlags = (): readonly string[] => [...optionsByName.keys()].map((name) => `--${name}`);
 
 interface EnvironmentTexts {
   readonly given: ReadonlyMap<string, GivenTexts>;
@@ -104,7 +102,10 @@ function readEnvironment(env: Readonly<Record<string, string | undefined>>): Env
   }
   const warnings = Object.keys(env)
     .filter((name) => isStrayVariable(name, names))
-    .map((name) => `the environment variable ${name} is not an option of this server`);
+    .map(
+      (name) =>
+        `the environment variable ${name} is not an option of this server${suggestion(name, names)}`,
+    );
   return { given, warnings };
 }
 

@@ -23,7 +23,12 @@ import {
   TraceSettingsStore,
 } from './server/settings.js';
 import { SharedMemoryRegistry } from './server/shared-memory.js';
-import { exampleCurl, formatStartupTable, startupRows } from './startup-report.js';
+import {
+  describeEmptiness,
+  exampleCurl,
+  formatStartupTable,
+  startupRows,
+} from './startup-report.js';
 
 /** A front end for one protocol. */
 interface FrontEnd {
@@ -153,6 +158,10 @@ export class ComposedServer {
     const index = await core.repositoryIndex(false);
     const table = formatStartupTable(startupRows(index, control.problems()));
     this.#parts.logger.table('models', table.split('\n'));
+    const { locations } = this.#options.repository;
+    if (index.length === 0 && control.problems().size === 0) {
+      this.#parts.logger.warning(describeEmptiness(locations));
+    }
     if (this.#options.lifetime.isExitOnError && control.hasFailures) {
       throw internal('Internal - failed to load all models');
     }

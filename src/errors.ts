@@ -85,3 +85,38 @@ export function toInferenceServerError(
 ): InferenceServerError {
   return thrown instanceof InferenceServerError ? thrown : internal(clientMessage, thrown);
 }
+
+/**
+ * " (did you mean 'http-port'?)" where one of `allowed` is nearly `given` or continues it, else ''.
+ * For names that people type, at start and at load: it compares with every one.
+ */
+export function suggestion(given: string, allowed: Iterable<string>): string {
+  if (given.length < 3) return '';
+  const editsMax = Math.max(1, given.length / 4);
+  const [nearest] = [...allowed]
+    .map((name) => ({ name, edits: name.startsWith(given) ? 1 : editDistance(given, name) }))
+    .filter(({ edits }) => edits <= editsMax)
+    .sort((a, b) => a.edits - b.edits);
+  return nearest === undefined ? '' : ` (did you mean '${nearest.name}'?)`;
+}
+
+/** Letters to insert, remove, replace or swap with their neighbour to make `b` of `a` (Damerau). */
+function editDistance(a: string, b: string): number {
+  const rows = [Array.from({ length: b.length + 1 }, (_, column) => column)];
+  const at = (row: number, column: number): number => rows[row]?.[column] ?? 0;
+  for (let row = 1; row <= a.length; row++) {
+    const edits = [row];
+    rows.push(edits);
+    for (let column = 1; column <= b.length; column++) {
+      const isSame = a[row - 1] === b[column - 1];
+      const isSwapped = row > 1 && a[row - 1] === b[column - 2] && a[row - 2] === b[column - 1];
+      edits[column] = Math.min(
+        at(row - 1, column) + 1,
+        at(row, column - 1) + 1,
+        at(row - 1, column - 1) + (isSame ? 0 : 1),
+        isSwapped ? at(row - 2, column - 2) + 1 : Number.POSITIVE_INFINITY,
+      );
+    }
+  }
+  return at(a.length, b.length);
+}

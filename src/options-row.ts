@@ -86,18 +86,20 @@ export function fileOption(name: string, help: string): Option<string> {
   });
 }
 
-/** One of a few words, compared exactly. `describeFault` words the refusal. */
+/** One of a few words, compared exactly. */
 export function choiceOption<T extends string>(
   name: string,
   choices: readonly T[],
   defaultValue: T,
   help: string,
-  describeFault: (text: string) => string = (text) =>
-    `Invalid option value. Got ${text}, expected one of: ${choices.join(', ')}`,
 ): Option<T> {
   return single(name, '<string>', defaultValue, defaultValue, help, (text) => {
     const choice = choices.find((candidate) => candidate === text);
-    if (choice === undefined) throw new OptionValueError(describeFault(text));
+    if (choice === undefined) {
+      throw new OptionValueError(
+        `Invalid option value. Got ${text}, expected one of: ${choices.join(', ')}`,
+      );
+    }
     return choice;
   });
 }
@@ -153,7 +155,7 @@ export function parseBoolean(text: string): boolean {
 export function parseInteger(text: string, minimum: number, maximum: number): number {
   const value = /^[+-]?\d+$/.test(text) ? Number(text) : Number.NaN;
   if (!Number.isSafeInteger(value)) {
-    throw new OptionValueError(`Invalid option value. Got ${text}`);
+    throw new OptionValueError(`Invalid option value. Got ${text}, expected a whole number`);
   }
   if (value < minimum || value > maximum) {
     throw new OptionValueError(

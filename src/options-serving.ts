@@ -103,7 +103,6 @@ export const repository = {
     ['none', 'poll', 'explicit', 'on-demand'],
     'none',
     '"none" loads all models at start and changes nothing afterwards. "poll" follows changes of the repositories. "explicit" loads and unloads on request. "on-demand" loads a model at its first inference request, which waits for it.',
-    () => 'invalid argument for --model-control-mode',
   ),
   pollSecs: integerOption(
     'repository-poll-secs',

@@ -59,6 +59,12 @@ export function formatStartupTable(rows: readonly StartupRow[]): string {
   return [rule, lines[0], rule, ...lines.slice(1), rule].join('\n');
 }
 
+/** What to look for where repositories hold no model, which is most often a wrong folder. */
+export function describeEmptiness(locations: readonly string[]): string {
+  const names = locations.map((location) => `'${location}'`).join(' and ');
+  return `no models in ${names}: a model is a folder with a folder for each version, such as NAME/1/model.onnx`;
+}
+
 /**
  * A `curl` command that works on one of the models as it is; undefined where no model has inputs
  * that are small enough and can be written in JSON.

@@ -286,10 +286,10 @@ describe('limits', () => {
 
 describe('refusals', () => {
   it.each([
-    // Texts as the reference server was recorded to print them.
-    ['--model-control-mode=foo', 'invalid argument for --model-control-mode'],
+    ['--model-control-mode=foo', 'Got foo, expected one of: none, poll, explicit, on-demand'],
+    // Texts that begin as the reference server was recorded to print them.
     ['--exit-on-error=maybe', 'invalid value for bool option: maybe'],
-    ['--http-port=abc', 'Invalid option value. Got abc'],
+    ['--http-port=abc', 'Invalid option value. Got abc, expected a whole number'],
     ['--http-restricted-api=nope:k=v', "unknown restricted api 'nope'"],
     ['--grpc-restricted-protocol=nope:k=v', "unknown restricted protocol 'nope'"],
     ['--http-restricted-api=metadata', 'expected <apis>:<key>=<value>'],

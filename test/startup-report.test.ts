@@ -1,6 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import type { ModelConfig } from '../src/model-config/model-config.js';
-import { exampleCurl, formatStartupTable, startupRows } from '../src/startup-report.js';
+import {
+  describeEmptiness,
+  exampleCurl,
+  formatStartupTable,
+  startupRows,
+} from '../src/startup-report.js';
 
 function model(name: string, dims: readonly number[], dataType: string, batch = 0): ModelConfig {
   const tensor = { name: 'X', data_type: dataType, dims };
@@ -14,6 +19,13 @@ function model(name: string, dims: readonly number[], dataType: string, batch = 
 }
 
 describe('start-up report', () => {
+  it('names the repositories that hold no model, and what a model would look like', () => {
+    const text = describeEmptiness(['models', 's3://bucket/modles']);
+    expect(text).toMatch(
+      /^no models in 'models' and 's3:\/\/bucket\/modles': .*NAME\/1\/model\.onnx/,
+    );
+  });
+
   it('shows why a model is not ready, in one line each', () => {
     const rows = startupRows(
       [

@@ -4,6 +4,7 @@ import type {
   us_listen_socket as ListenSocket,
   TemplatedApp,
 } from 'uWebSockets.js';
+import { createServer } from 'node:net';
 import { unavailable } from '../errors.js';
 import { errorBody } from '../protocol/error-status.js';
 import { readTlsFiles } from '../protocol/tls-files.js';
@@ -140,9 +141,13 @@ function listen(app: TemplatedApp, options: TransportOptions): Promise<ListenSoc
   const { address, port } = options;
   return new Promise((resolve, reject) => {
     const settle = (socket: ListenSocket | false): void => {
-      // The library does not say why.
-      if (socket === false) reject(unavailable(`cannot listen on ${address} port ${port}`));
-      else resolve(socket);
+      if (socket !== false) {
+        resolve(socket);
+        return;
+      }
+      void whyNoListener(address, port).then((reason) =>
+        reject(unavailable(`cannot listen on ${address} port ${port}${reason}`)),
+      );
     };
     if (address.startsWith('unix:')) {
       app.listen_unix(settle, address.slice('unix:'.length));
@@ -150,5 +155,17 @@ function listen(app: TemplatedApp, options: TransportOptions): Promise<ListenSoc
       const flags = options.isPortReused ? 0 : exclusivePort;
       (app as unknown as PortListener).listen(address, port, flags, settle);
     }
+  });
+}
+
+/** The library does not say why it cannot listen: Node, asked for the same, does. '' where it can. */
+function whyNoListener(address: string, port: number): Promise<string> {
+  return new Promise((resolve) => {
+    const probe = createServer();
+    probe.once('error', ({ message }) => resolve(`: ${message}`));
+    const target = address.startsWith('unix:')
+      ? { path: address.slice('unix:'.length) }
+      : { host: address, port };
+    probe.listen(target, () => probe.close(() => resolve('')));
   });
 }

@@ -88,7 +88,13 @@ export function completeFormatNames(
   }
   if (backend !== '' || platform !== '' || defaultModelFilename !== '')
     return { ...given, backend };
-  return namesFromModelName(modelName);
+  return namesFromModelName(modelName, files);
+}
+
+/** Every platform name, for messages. */
+export function platformNames(): readonly string[] {
+  const named = backendFormats.map(({ platform }) => platform).filter((name) => name !== '');
+  return [ensemblePlatform, ...named];
 }
 
 /** False where `platform` names a format of another backend, or is missing where it must not be. */
@@ -129,12 +135,22 @@ function formatOf(given: FormatNames, files: readonly string[]): BackendFormat |
   return backend === '' ? undefined : candidates[0];
 }
 
-function namesFromModelName(modelName: string): FormatNames {
+/** What was found where a model's file should be: most models without a backend are misplaced. */
+function describeFiles(modelName: string, files: readonly string[]): string {
+  const served = backendFormats.filter(({ backend }) => servedBackends.has(backend));
+  const wanted = served.flatMap(({ filenames }) => filenames).join(', ');
+  return files.length === 0
+    ? `No files in a version folder like '${modelName}/1'; expected one of: ${wanted}`
+    : `Its version folder has ${files.slice(0, 10).join(', ')}; expected one of: ${wanted}`;
+}
+
+function namesFromModelName(modelName: string, files: readonly string[]): FormatNames {
   const suffix = modelName.slice(modelName.lastIndexOf('.') + 1);
   if (suffix === modelName || suffix === '') {
     throw invalidArg(
       `Invalid model name: Could not determine backend for model '${modelName}' with no backend ` +
-        "in model configuration. Expected model name of the form 'model.<backend_name>'.",
+        "in model configuration. Expected model name of the form 'model.<backend_name>'. " +
+        describeFiles(modelName, files),
     );
   }
   const backend = backendAliases.get(suffix) ?? suffix;

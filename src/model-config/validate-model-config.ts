@@ -1,5 +1,10 @@
-import { invalidArg } from '../errors.js';
-import { ensemblePlatform, isPlatformOfBackend, servedBackends } from './backend-table.js';
+import { invalidArg, suggestion } from '../errors.js';
+import {
+  ensemblePlatform,
+  isPlatformOfBackend,
+  platformNames,
+  servedBackends,
+} from './backend-table.js';
 import type { ModelConfig, ModelDynamicBatching } from './model-config.js';
 import { validateBatchTensors } from './validate-batch-tensors.js';
 import { validateEnsemble } from './validate-ensemble.js';
@@ -25,7 +30,7 @@ export function validateBackend(config: ModelConfig): void {
   if (config.ensemble_scheduling === undefined && !servedBackends.has(config.backend)) {
     throw invalidArg(
       `unable to find backend library for backend '${config.backend}', try specifying runtime on ` +
-        'the model configuration.',
+        `the model configuration.${suggestion(config.backend, servedBackends)}`,
     );
   }
 }
@@ -77,7 +82,9 @@ export function validateModelConfigBeforeLoad(config: ModelConfig, directoryName
 
 function validateBackendNames({ name, platform, backend }: ModelConfig): void {
   if (backend === '' && platform !== ensemblePlatform) {
-    throw invalidArg(`unexpected platform type '${platform}' for ${name}`);
+    throw invalidArg(
+      `unexpected platform type '${platform}' for ${name}, expected one of: ${platformNames().join(', ')}`,
+    );
   }
   if (backend !== '' && platform === ensemblePlatform) {
     throw invalidArg(

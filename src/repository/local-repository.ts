@@ -284,5 +284,11 @@ function rootError(
 ): InferenceServerError {
   return error instanceof InferenceServerError
     ? error
-    : makeError(`failed to open model repository '${location}': ${errorCode(error)}`, error);
+    : makeError(`failed to open model repository '${location}': ${openFault(error)}`, error);
+}
+
+function openFault(error: unknown): string {
+  const code = errorCode(error);
+  if (code === 'ENOENT') return 'there is no such folder';
+  return code === 'EACCES' ? 'this user may not read it' : code;
 }

@@ -101,7 +101,9 @@ describe('the server as it is shipped', () => {
       '--load-model=x',
     ]);
     expect(exitCode).toBe(1);
-    expect(stderr).toContain('Bad option: "--http-port".\nInvalid option value. Got abc\n');
+    expect(stderr).toContain(
+      'Bad option: "--http-port".\nInvalid option value. Got abc, expected a whole number\n',
+    );
     expect(stderr).toContain('invalid value for bool option: maybe');
     expect(stderr).toContain("Use of '--load-model' requires");
   });

@@ -73,6 +73,13 @@ describe('completeModelConfig', () => {
     });
   });
 
+  it('says what it found where the file of a model should be', () => {
+    expect(() => complete('', ['net.onnx', 'README'], 'net')).toThrow(
+      /Its version folder has net\.onnx, README; expected one of: .*model\.onnx.*model\.py/,
+    );
+    expect(() => complete('', [], 'net')).toThrow("No files in a version folder like 'net/1'");
+  });
+
   it.each(['net', 'net.'])('gives up on the name %s', (name) => {
     expect(() => complete('', ['README'], name)).toThrow(
       `Invalid model name: Could not determine backend for model '${name}' with no backend in model configuration. Expected model name of the form 'model.<backend_name>'.`,

@@ -92,7 +92,10 @@ describe('validateModelConfigBeforeLoad', () => {
       'name: "n"',
       "unexpected directory name 'm' for model 'n', directory name must equal model name",
     ],
-    ['platform: "nosuch"', "unexpected platform type 'nosuch' for m"],
+    [
+      'platform: "onnx"',
+      "unexpected platform type 'onnx' for m, expected one of: ensemble, tensorflow_savedmodel, tensorflow_graphdef, tensorrt_plan, onnxruntime_onnx, pytorch_libtorch, torch_aoti",
+    ],
     [
       'platform: "ensemble" backend: "python"',
       "Ensemble model 'm' must have platform type 'ensemble' and empty backend type",
@@ -256,6 +259,10 @@ describe('validateModelConfig', () => {
   const size = "model input 'I' has different size for dims and reshape for m";
 
   it.each([
+    [
+      'backend: "onnx"',
+      "unable to find backend library for backend 'onnx', try specifying runtime on the model configuration. (did you mean 'onnxruntime'?)",
+    ],
     [
       'backend: "openvino"',
       "unable to find backend library for backend 'openvino', try specifying runtime on the model configuration.",

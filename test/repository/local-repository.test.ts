@@ -71,7 +71,7 @@ describe('LocalRepository.open', () => {
   it('refuses a location that does not exist', async () => {
     await expect(open(inFolder('nowhere'))).rejects.toMatchObject({
       code: 'NOT_FOUND',
-      message: `failed to open model repository '${inFolder('nowhere')}': ENOENT`,
+      message: `failed to open model repository '${inFolder('nowhere')}': there is no such folder`,
     });
   });
 

@@ -1,5 +1,5 @@
-import { existsSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { accessSync, constants, existsSync, statSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { env, InferenceSession } from 'onnxruntime-node';
 import { invalidArg, notFound } from '../../errors.js';
 import { thrownText } from '../../execution/error-transfer.js';
@@ -94,7 +94,17 @@ async function openSession(
   try {
     return await InferenceSession.create(path, { ...plan.options, executionProviders: ['cpu'] });
   } catch (error) {
-    throw invalidArg(withoutPath(thrownText(error), path), error);
+    throw invalidArg(`${withoutPath(thrownText(error).trim(), path)}${fileFault(path)}`, error);
+  }
+}
+
+/** What a file may have to do with it that the runtime does not tell: rights, or a broken copy. */
+function fileFault(path: string): string {
+  try {
+    accessSync(path, constants.R_OK);
+    return ` (${basename(path)} has ${statSync(path).size} bytes)`;
+  } catch (error) {
+    return ` (${basename(path)} cannot be read: ${thrownText(error).replace(`, access '${path}'`, '')})`;
   }
 }
 
