@@ -5,9 +5,10 @@ import { join } from 'node:path';
 /** What a model's `config.pbtxt` says beside the backend, and its `1/model.mjs` or `1/model.py`. */
 export interface WrittenModel {
   readonly config: string;
+  /** Empty for an ensemble. */
   readonly source: string;
   /** JavaScript where it isn't named. */
-  readonly backend?: 'javascript' | 'python';
+  readonly backend?: 'javascript' | 'python' | 'ensemble';
 }
 
 /** A model repository in a temporary folder. */
@@ -27,10 +28,11 @@ export class WrittenRepository {
   /** Adds the model, or replaces its files. */
   async write(name: string, model: WrittenModel): Promise<void> {
     const { config, source, backend = 'javascript' } = model;
+    const kind = backend === 'ensemble' ? 'platform' : 'backend';
     const fileName = backend === 'python' ? 'model.py' : 'model.mjs';
     await mkdir(join(this.directory, name, '1'), { recursive: true });
     await writeFile(join(this.directory, name, '1', fileName), source);
-    await writeFile(join(this.directory, name, 'config.pbtxt'), `backend: "${backend}"\n${config}`);
+    await writeFile(join(this.directory, name, 'config.pbtxt'), `${kind}: "${backend}"\n${config}`);
   }
 
   remove(): Promise<void> {
