@@ -233,9 +233,7 @@ export class HostChannel implements InstanceHostApi {
 function largeBuffers(reply: ServingReply): ArrayBuffer[] {
   if (reply.type !== 'executed-merged' && reply.type !== 'executed-requests') return [];
   const buffers = [reply.buffer];
-  if (reply.type === 'executed-merged' && reply.recycled !== undefined) {
-    buffers.push(reply.recycled);
-  }
+  if (reply.recycled !== undefined) buffers.push(reply.recycled);
   return buffers.filter((buffer) => buffer.byteLength >= largeBytesMin);
 }
 

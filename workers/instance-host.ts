@@ -27,6 +27,7 @@ import {
   packTensors,
   unpackTensorList,
 } from '../src/execution/tensor-transfer.js';
+import { largeBytesMin } from '../src/inference/recycled-buffers.js';
 import type { Tensor } from '../src/inference/tensor.js';
 import type { ModelConfig } from '../src/model-config/model-config.js';
 import { HostChannel } from './host-channel.js';
@@ -273,7 +274,15 @@ export class InstanceHost implements ResponseSink {
     }
     const stamps = [startNs, inputEndNs, outputStartNs, nowNs()] as const;
     const eachStamps = timed && stampsOfEach(stamps, requests, timed);
-    return { type: 'executed-requests', buffer: packed.buffer, results, stamps, eachStamps };
+    const isRecyclable = instance.freesInputs && task.buffer.byteLength >= largeBytesMin;
+    return {
+      type: 'executed-requests',
+      buffer: packed.buffer,
+      recycled: isRecyclable ? task.buffer : undefined,
+      results,
+      stamps,
+      eachStamps,
+    };
   }
 
   #merged(

@@ -164,7 +164,8 @@ function executedRequests(
   results: readonly RequestResult[],
   stamps: ComputeStamps,
 ): ExecuteReply {
-  return { type: 'executed-requests', buffer, results, stamps, eachStamps: undefined };
+  const type = 'executed-requests';
+  return { type, buffer, recycled: undefined, results, stamps, eachStamps: undefined };
 }
 
 function joinRows(requests: readonly (readonly Tensor[])[]): readonly Tensor[] {

@@ -63,6 +63,8 @@ export interface MergedModelInstance extends LoadedInstance {
 /** Works request by request, such as JavaScript and Python models. */
 export interface RequestsModelInstance extends LoadedInstance {
   readonly batchForm: Extract<BatchForm, 'requests'>;
+  /** True where nothing uses the memory of inputs any more once their execution has settled. */
+  readonly freesInputs: boolean;
   /**
    * One result a request, in order. A rejection fails every request of the batch. A result of
    * `streamed` says that responses come, or came, through `request.send`; `rescheduled` that the

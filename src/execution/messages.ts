@@ -191,6 +191,8 @@ export type InstanceReply =
   | {
       readonly type: 'executed-requests';
       readonly buffer: ArrayBuffer;
+      /** As in `executed-merged`. */
+      readonly recycled: ArrayBuffer | undefined;
       readonly results: readonly RequestResult[];
       readonly stamps: ComputeStamps;
       /** Stamps of each request, where each was an execution by itself. */

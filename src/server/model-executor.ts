@@ -152,7 +152,10 @@ export class ModelExecutor implements BatchExecutor {
         textRequests: textRequests(batch),
       };
     }
-    const { buffer, lists } = packTensorLists(batch.map((pending) => pending.modelInputs));
+    const { buffer, lists } = packTensorLists(
+      batch.map((pending) => pending.modelInputs),
+      this.#buffers.take,
+    );
     const heads = new RequestHeads((names) => this.#form.withStates(names));
     const requests = batch.map(({ request }, index): RequestMessage => {
       const { tensors, byteOffset } = lists[index] ?? noTensors;
@@ -194,9 +197,9 @@ export class ModelExecutor implements BatchExecutor {
     if (!this.#settlesFirst && (this.#instances.idleInstances > 0 || this.#instances.canRunAhead)) {
       this.#onIdle();
     }
+    if ('recycled' in reply && reply.recycled !== undefined) this.#buffers.give(reply.recycled);
     switch (reply.type) {
       case 'executed-merged':
-        if (reply.recycled !== undefined) this.#buffers.give(reply.recycled);
         this.#finishMerged(batch, reply);
         return;
       case 'executed-requests':

@@ -33,7 +33,14 @@ function reply(...types: RequestResult['type'][]): ExecuteReply {
   });
   const buffer = new ArrayBuffer(0);
   const stamps = [0, 0, 0, 0] as const;
-  return { type: 'executed-requests', buffer, results, stamps, eachStamps: undefined };
+  return {
+    type: 'executed-requests',
+    buffer,
+    results,
+    stamps,
+    eachStamps: undefined,
+    recycled: undefined,
+  };
 }
 
 it('stays open from the reply to the last final notice', () => {

@@ -11,7 +11,14 @@ const failed: ExecuteReply = {
 function ran(startNs: number, endNs: number): ExecuteReply {
   const stamps = [startNs, startNs, endNs, endNs] as const;
   const buffer = new ArrayBuffer(0);
-  return { type: 'executed-requests', buffer, results: [], stamps, eachStamps: undefined };
+  return {
+    type: 'executed-requests',
+    buffer,
+    results: [],
+    stamps,
+    eachStamps: undefined,
+    recycled: undefined,
+  };
 }
 
 describe('an execution may wait behind the one that runs', () => {

@@ -112,6 +112,7 @@ function answers(
     results,
     stamps,
     eachStamps: undefined,
+    recycled: undefined,
   };
 }
 
@@ -436,6 +437,15 @@ describe('an instance that works request by request', () => {
     expect(instances.tasks[0]).toMatchObject({ executesEach });
     run(request([1]));
     expect(instances.tasks[1]).toMatchObject({ executesEach: false });
+  });
+
+  it('fills large buffers again that its instance gives back', async () => {
+    const large = () => observedRequest({ inputs: [uint8('IN', [1, 65_536], [7])] });
+    model.run(large());
+    const { buffer } = model.instances.tasks[0] as RequestsExecuteTask;
+    await model.instances.reply({ ...answers([]), recycled: buffer } as ExecuteReply);
+    model.run(large());
+    expect((model.instances.tasks[1] as RequestsExecuteTask).buffer).toBe(buffer);
   });
 
   it('stamps and counts each execution of a bundle by itself', async () => {

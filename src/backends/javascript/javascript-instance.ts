@@ -22,6 +22,8 @@ import { fromModelParameters, toModelParameters } from './model-parameters.js';
 /** An instance of a JavaScript model that works request by request. */
 export class JavaScriptInstance implements RequestsModelInstance {
   readonly batchForm = 'requests';
+  /** A model may keep what it was given. */
+  readonly freesInputs = false;
   readonly isReady: (() => Promise<boolean>) | undefined;
   readonly #model: JavaScriptModel;
   readonly #instanceName: string;

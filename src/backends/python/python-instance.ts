@@ -21,6 +21,8 @@ const finalizeMs = 30_000;
 /** A model in its Python process, initialized. */
 export class PythonInstance implements RequestsModelInstance {
   readonly batchForm = 'requests';
+  /** The process has read all of them by the time it answers. */
+  readonly freesInputs = true;
   readonly isReady: (() => Promise<boolean>) | undefined;
   readonly #process: PythonProcess;
   readonly #calls: ServerCalls;
