@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -180,6 +180,39 @@ class TritonPythonModel:
     const values = Array.from({ length: 3_000_001 }, (_, index) => index);
     const { outputs } = await model.infer(testRequest([ints('A', [values.length], values)]));
     expect(asInts(outputs[0])).toEqual(values.reverse());
+  });
+
+  it('carries tensors of any size by the socket or the shared file, one after the other', async () => {
+    const model = await models.loadSource(intToInt, answering('[pb_utils.Tensor("B", a + 1)]'));
+    const sizes = [1, 16_000, 16_400, 150_528, 2_097_000, 2_097_200];
+    for (const size of [...sizes, ...sizes.reverse()]) {
+      const values = Array.from({ length: size }, (_, index) => index);
+      const { outputs } = await model.infer(testRequest([ints('A', [size], values)]));
+      const answer = asInts(outputs[0]);
+      expect(answer).toHaveLength(size);
+      expect(answer.findIndex((value, index) => value !== index + 1)).toBe(-1);
+    }
+    // Another process may be opening one at this moment.
+    const names = async () => (await readdir('/dev/shm')).filter((one) => /^nereid-/.test(one));
+    await expect.poll(names).toEqual([]);
+  });
+
+  it('answers through the socket where the process can write to no shared file', async () => {
+    const model = await models.loadSource(
+      intToInt,
+      `
+import os, resource
+class TritonPythonModel:
+    def execute(self, requests):
+        # A file may not grow past this any more.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        a = requests[0].inputs()[0].as_numpy()
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("B", a)])]
+`,
+    );
+    const values = Array.from({ length: 200_000 }, (_, index) => index);
+    const { outputs } = await model.infer(testRequest([ints('A', [values.length], values)]));
+    expect(asInts(outputs[0])).toEqual(values);
   });
 
   it('lets a model keep an input after its execution', async () => {

@@ -440,7 +440,8 @@ describe('an instance that works request by request', () => {
   });
 
   it('fills large buffers again that its instance gives back', async () => {
-    const large = () => observedRequest({ inputs: [uint8('IN', [1, 65_536], [7])] });
+    const input = { ...uint8('IN', [65_536], []), bytes: new Uint8Array(65_536) };
+    const large = () => observedRequest({ inputs: [input] });
     model.run(large());
     const { buffer } = model.instances.tasks[0] as RequestsExecuteTask;
     await model.instances.reply({ ...answers([]), recycled: buffer } as ExecuteReply);

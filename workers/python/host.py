@@ -1,6 +1,8 @@
 """Process of one Python model instance; the server starts it and talks to it over descriptor 3.
 
-    python3 host.py SERVER_PID
+    python3 host.py SERVER_PID [shared]
+
+`shared`: descriptor 4 is a file in memory for large payloads.
 
 Exit codes: 0 after a finalized model, 1 when the server has gone, 3 when this interpreter cannot
 host models (the reason is on stderr).
@@ -12,6 +14,7 @@ import socket
 import sys
 
 _CHANNEL_FD = 3
+_SHARED_FD = 4
 _EXIT_UNUSABLE = 3
 
 
@@ -68,7 +71,11 @@ def main():
     sock = socket.socket(fileno=_CHANNEL_FD)
     sock.setblocking(True)
     exit_with_server(sock)
-    channel = Channel(sock)
+    shared_fd = None
+    if sys.argv[2:] == ["shared"]:
+        shared_fd = _SHARED_FD
+        os.set_inheritable(shared_fd, False)
+    channel = Channel(sock, shared_fd)
     link = ServerLink(channel)
     set_link(link)
     channel.send(HELLO, 0)

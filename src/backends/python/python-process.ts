@@ -2,10 +2,17 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { Socket } from 'node:net';
 import { InferenceServerError, internal, unavailable } from '../../errors.js';
 import { ByteWriter } from './byte-writer.js';
-import { FrameSplitter, frameHeaderBytes, frameKind, writeFrameHeader } from './frames.js';
+import {
+  FrameSplitter,
+  frameHeaderBytes,
+  frameKind,
+  sharedPayloadFlag,
+  writeFrameHeader,
+} from './frames.js';
 import type { Interpreter } from './interpreter.js';
 import { OutputLines } from './output-lines.js';
 import { readError } from './result-list.js';
+import { SharedFile } from './shared-file.js';
 
 /** Exit code of host.py for an interpreter that cannot host models. */
 const unusableExitCode = 3;
@@ -42,6 +49,8 @@ export class PythonProcess {
   readonly #options: PythonProcessOptions;
   readonly #child: ChildProcess;
   readonly #channel: Socket;
+  /** For large payloads; undefined where the system has no place for it. */
+  #shared: SharedFile | undefined;
   readonly #errorLines: OutputLines;
   readonly #questions = new Map<number, Question>();
   readonly #requestWriter = new ByteWriter();
@@ -59,8 +68,11 @@ export class PythonProcess {
   private constructor(options: PythonProcessOptions) {
     this.#options = options;
     const { command, variables } = options.interpreter;
-    this.#child = spawn(command, [options.hostFile, String(process.pid)], {
-      stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
+    const shared = SharedFile.open();
+    this.#shared = shared;
+    const argv = [options.hostFile, String(process.pid), shared === undefined ? '' : 'shared'];
+    this.#child = spawn(command, argv, {
+      stdio: ['ignore', 'pipe', 'pipe', 'pipe', shared?.fd ?? 'ignore'],
       env: {
         ...options.defaultVariables,
         ...process.env,
@@ -74,7 +86,10 @@ export class PythonProcess {
     const channel = this.#child.stdio[3];
     if (!(channel instanceof Socket)) throw internal('the channel is no socket; this is a bug');
     this.#channel = channel;
-    const splitter = new FrameSplitter((kind, id, payload) => this.#receive(kind, id, payload));
+    const splitter = new FrameSplitter(
+      (kind, id, payload) => this.#receive(kind, id, payload),
+      (target) => this.#shared?.read(target),
+    );
     channel.on('data', (chunk: Buffer) => splitter.push(chunk));
     // A broken channel shows as the exit of the process.
     channel.on('error', () => {});
@@ -195,6 +210,11 @@ export class PythonProcess {
     for (const piece of pieces) byteLength += piece.length;
     const [first] = pieces;
     if (first === undefined) return;
+    if (kind === frameKind.execute && this.#isWrittenShared(pieces, byteLength)) {
+      writeFrameHeader(first, kind + sharedPayloadFlag, id, byteLength);
+      this.#channel.write(first.subarray(0, frameHeaderBytes));
+      return;
+    }
     writeFrameHeader(first, kind, id, byteLength);
     if (pieces.length === 1) {
       this.#channel.write(first);
@@ -203,6 +223,11 @@ export class PythonProcess {
     this.#channel.cork();
     for (const piece of pieces) this.#channel.write(piece);
     this.#channel.uncork();
+  }
+
+  #isWrittenShared([first, ...rest]: readonly Buffer[], byteLength: number): boolean {
+    if (this.#shared === undefined || first === undefined) return false;
+    return this.#shared.write([first.subarray(frameHeaderBytes), ...rest], byteLength);
   }
 
   #receive(kind: number, id: number, payload: Buffer): void {
@@ -247,6 +272,8 @@ export class PythonProcess {
   #die(error: InferenceServerError): void {
     if (this.#death !== undefined) return;
     this.#death = error;
+    this.#shared?.close();
+    this.#shared = undefined;
     const questions = [...this.#questions.values()];
     this.#questions.clear();
     if (!this.#isEnding && this.#hasHello) this.onDeath(error);

@@ -4,6 +4,9 @@ A frame is a 16-byte header (little-endian: u32 type, u32 id, u64 payload length
 Any thread may send. Reading has no thread of its own, because handing each request from a reader
 to the model's thread costs more than the whole frame: whoever waits for something reads, and
 dispatches what belongs to others (leader and followers).
+
+The payload of a large execution, and of its answer, lies in a file in memory that both processes
+have open: bit 31 of the type says so, and only the header is on the socket.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import socket
 import struct
 import threading
 from collections import deque
-from typing import Callable, Deque, Dict, List, NamedTuple, Sequence, Union
+from typing import Callable, Deque, Dict, List, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 
@@ -46,6 +49,12 @@ LOG = 40
 METRIC = 41
 CANCEL_QUERY = 42
 
+_SHARED_FLAG = 0x80000000
+# The server writes at the start of the shared file, this process behind it.
+_SHARED_BYTES_MAX = 8 * 1024 * 1024
+_SHARED_BYTES_MIN = 64 * 1024
+_ANSWER_POSITION = _SHARED_BYTES_MAX
+
 # A read takes what is there up to this much: one system call for a usual request.
 _SCRATCH_BYTES = 64 * 1024
 # Parts of at least this size are sent from where they are; smaller ones are joined first.
@@ -65,8 +74,9 @@ class Frame(NamedTuple):
 class Channel:
     """The socket to the server thread. The process ends when the server's end is closed."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, shared_fd: Optional[int] = None) -> None:
         self._socket = sock
+        self._shared_fd = shared_fd
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
         self._scratch = bytearray(_SCRATCH_BYTES)
         self._scratch_view = memoryview(self._scratch)
@@ -132,7 +142,11 @@ class Channel:
         length = 0
         for part in parts:
             length += len(part)
-        frame = [HEADER.pack(kind, frame_id, length), *parts]
+        if kind == EXECUTED and self._write_shared(parts, length):
+            kind |= _SHARED_FLAG
+            frame = [HEADER.pack(kind, frame_id, length)]
+        else:
+            frame = [HEADER.pack(kind, frame_id, length), *parts]
         with self._write_lock:
             self._write(frame, length)
             while self._deferred:
@@ -149,6 +163,31 @@ class Channel:
             self._write(frame, len(payload))
         finally:
             self._write_lock.release()
+
+    def _write_shared(self, parts: Sequence[Payload], length: int) -> bool:
+        """False where the payload has to go through the socket."""
+        shared_fd = self._shared_fd
+        if shared_fd is None or not _SHARED_BYTES_MIN <= length <= _SHARED_BYTES_MAX:
+            return False
+        if len(parts) > _GATHER_PARTS_MAX:
+            parts = [b"".join(parts)]
+        try:
+            return os.pwritev(shared_fd, parts, _ANSWER_POSITION) == length
+        except OSError:
+            # The file system is full.
+            return False
+
+    def _read_shared(self, length: int) -> memoryview:
+        assert self._shared_fd is not None
+        # Not zeroed first, unlike a bytearray.
+        payload = memoryview(np.empty(length, np.uint8))
+        have = 0
+        while have < length:
+            count = os.preadv(self._shared_fd, [payload[have:]], have)
+            if count == 0:
+                _server_has_gone()
+            have += count
+        return payload
 
     def _write(self, parts: Sequence[Payload], length: int) -> None:
         try:
@@ -173,6 +212,9 @@ class Channel:
             self._fill()
         kind, frame_id, length = HEADER.unpack_from(self._scratch, self._start)
         start = self._start + HEADER.size
+        if kind & _SHARED_FLAG:
+            self._start = start
+            return Frame(kind & ~_SHARED_FLAG, frame_id, self._read_shared(length))
         end = start + length
         if end <= self._end:
             self._start = end
