@@ -13,6 +13,14 @@ describe('README.md', () => {
     expect(ignoreLayout(readme)).toBe(ignoreLayout(renewReadme(readme)));
   });
 
+  it('shows the files of the example of a function as they are', () => {
+    const readme = readFileSync(readmeFile, 'utf8');
+    for (const file of ['1/model.mjs', 'config.pbtxt']) {
+      const example = new URL(`../examples/function/models/AddSub/${file}`, import.meta.url);
+      expect(readme).toContain(`\n${readFileSync(example, 'utf8')}\`\`\``);
+    }
+  });
+
   it('names only files that exist', () => {
     const readme = readFileSync(readmeFile, 'utf8');
     const links = [...readme.matchAll(/\]\((?!https?:|#)([^)]+)\)/g)].map(([, path]) => path ?? '');

@@ -52,6 +52,19 @@ describe('the short form of a JavaScript model', () => {
     ]);
     expect(outcomes.map((outcome) => numbersOf(outcome, 'ROWS'))).toEqual([[3], [3, 3]]);
   });
+
+  it('may be an ES module that a compiler turned into CommonJS', async () => {
+    const model = await models.start(
+      'js_compiled',
+      modelConfig({
+        default_model_filename: 'model.cjs',
+        input: [modelInput('X', 'TYPE_FP32', [2])],
+        output: [modelOutput('Y', 'TYPE_FP32', [2])],
+      }),
+    );
+    const [outcome] = await model.run({ inputs: [fp32('X', [2], [1, 2])] });
+    expect(numbersOf(outcome, 'Y')).toEqual([2, 3]);
+  });
 });
 
 describe('the long form of a JavaScript model', () => {

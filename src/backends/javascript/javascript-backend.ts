@@ -87,7 +87,9 @@ async function importModel(
     () => import(pathToFileURL(path).href),
   );
   const exported = isRecord(module) ? module['default'] : undefined;
-  return toModelExport(exported, modelName);
+  // An ES module that a compiler turned into CommonJS has its default export one level down.
+  const isCompiled = isRecord(exported) && exported['__esModule'] === true;
+  return toModelExport(isCompiled ? exported['default'] : exported, modelName);
 }
 
 function toModelExport(exported: unknown, modelName: string): ModelExport {
