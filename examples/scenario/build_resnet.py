@@ -10,6 +10,7 @@ model is served, not what is in a picture.
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -62,6 +63,7 @@ class ResNet(nn.Module):
 
 def main(path: str) -> None:
     torch.manual_seed(SEED)
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
     torch.jit.script(ResNet().eval()).save(path)
 
 
