@@ -21,6 +21,7 @@ import type {
 } from '../src/execution/messages.js';
 import { RaggedBatch } from '../src/execution/ragged-batch.js';
 import {
+  allocateFrom,
   checkTensorBytes,
   type PackedTensorList,
   packTensorLists,
@@ -262,7 +263,7 @@ export class InstanceHost implements ResponseSink {
         results[request.requestIndex] = { type: 'error', error: toErrorMessage(error) };
       }
     }
-    const packed = packTensorLists(lists);
+    const packed = packTensorLists(lists, allocateFrom(task.spare));
     let former: ResponseMessage | undefined;
     for (const [at, { index, response }] of answered.entries()) {
       const { tensors, byteOffset } = packed.lists[at] ?? noTensors;

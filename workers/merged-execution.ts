@@ -11,6 +11,7 @@ import type {
 } from '../src/execution/messages.js';
 import type { RaggedBatch } from '../src/execution/ragged-batch.js';
 import {
+  allocateFrom,
   checkTensorBytes,
   type PackedTensorList,
   packMerged,
@@ -60,7 +61,7 @@ export class MergedExecution {
     const startNs = nowNs();
     const inputs = unpackTensors(task.inputs, task.buffer);
     const inputEndNs = nowNs();
-    const outputs = this.#instance.execute(inputs, task.requestedOutputs);
+    const outputs = this.#instance.execute(inputs, task.requestedOutputs, task.spare);
     return outputs instanceof Promise
       ? outputs.then((given) => this.#reply(task, given, startNs, inputEndNs))
       : this.#reply(task, outputs, startNs, inputEndNs);
@@ -79,7 +80,8 @@ export class MergedExecution {
       return this.#textReply(textRequests, outputs, [startNs, inputEndNs, outputStartNs]);
     }
     const whole = this.#instance.sharesNoMemory ? wholeBuffer(outputs) : undefined;
-    const { buffer, tensors } = whole ?? packTensors(outputs);
+    const { buffer, tensors } =
+      whole ?? packTensors(outputs, allocateFrom(unusedSpare(task, outputs)));
     const isRecyclable = this.#instance.sharesNoMemory && task.buffer.byteLength >= largeBytesMin;
     return {
       type: 'executed-merged',
@@ -132,7 +134,7 @@ export class MergedExecution {
     const joined = this.#ragged === undefined ? joinRows(lists) : this.#ragged.merge(lists);
     const inputEndNs = nowNs();
     const requested = requestedUnion(sound.map(({ index }) => task.requests[index]));
-    const outputs = await this.#instance.execute(joined, requested);
+    const outputs = await this.#instance.execute(joined, requested, undefined);
     const outputStartNs = nowNs();
     for (const output of outputs) checkTensorBytes(output, this.#label);
     const rows = lists.map((inputs) => inputs[0]?.shape[0] ?? 1);
@@ -171,6 +173,14 @@ function executedRequests(
 function joinRows(requests: readonly (readonly Tensor[])[]): readonly Tensor[] {
   const { buffer, tensors } = packMerged(requests);
   return unpackTensors(tensors, buffer);
+}
+
+/** The spare buffer of `task`, unless an output lies in it. */
+function unusedSpare(
+  { spare }: MergedExecuteTask,
+  outputs: readonly Tensor[],
+): ArrayBuffer | undefined {
+  return outputs.some(({ bytes }) => bytes.buffer === spare) ? undefined : spare;
 }
 
 function plainResult({ tensors, byteOffset }: PackedTensorList): RequestResult {

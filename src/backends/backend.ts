@@ -52,11 +52,13 @@ export interface MergedModelInstance extends LoadedInstance {
   /**
    * `inputs` are `[rows, ...dims]` (or `dims` for a model without batching), always raw, views of a
    * buffer that the instance may keep until it returns. `requestedOutputs` empty is all.
-   * Outputs are raw and may view memory that the instance reuses for its next execution.
+   * Outputs are raw and may view memory that the instance reuses for its next execution. `spare` is
+   * memory that they may lie in; it is the caller's again with them.
    */
   execute(
     inputs: readonly Tensor[],
     requestedOutputs: readonly string[],
+    spare: ArrayBuffer | undefined,
   ): Promise<readonly Tensor[]> | readonly Tensor[];
 }
 

@@ -165,7 +165,8 @@ export class Instance {
     this.#executions.begin(this.#blueprint.clock.nowNs());
     this.work.begin(answering);
     if (listener !== undefined) this.#streams.open(task.executionId, listener);
-    const given = await this.#run(task, [task.buffer]);
+    const { buffer, spare } = task;
+    const given = await this.#run(task, spare === undefined ? [buffer] : [buffer, spare]);
     const reply = isExecuteReply(given) ? given : failedReply(unexpected(given), true);
     const hadStarted = this.#executions.end(reply);
     if (this.#executions.count === 0) this.work.end();

@@ -92,6 +92,8 @@ export interface MergedExecuteTask {
    * `executed-requests` if there is such an output. Undefined where nobody does.
    */
   readonly textRequests: readonly TextRequest[] | undefined;
+  /** Memory for the outputs, where they are large and a buffer is at hand. */
+  readonly spare?: ArrayBuffer;
 }
 
 export interface TextRequest {
@@ -106,6 +108,8 @@ export interface RequestsExecuteTask {
   /** The requests are no batch: each is an execution by itself, one after another. */
   readonly executesEach: boolean;
   readonly requests: readonly RequestMessage[];
+  /** Memory for the outputs, where they are large and a buffer is at hand. */
+  readonly spare?: ArrayBuffer;
 }
 
 export type InstanceTask = StartTask | ServingTask;

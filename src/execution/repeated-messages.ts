@@ -32,11 +32,12 @@ export class TaskEncoder {
 
   encode(task: ServingTask): ServingTask | RepeatedTask {
     if (task.type !== 'execute-merged') return task;
-    const { executionId, inputs, buffer, requestedOutputs, textRequests } = task;
+    const { executionId, inputs, buffer, requestedOutputs, textRequests, spare } = task;
     const rows = inputs[0]?.shape[0] ?? 0;
     const form = this.#form;
     if (
       form !== undefined &&
+      spare === undefined &&
       textRequests === undefined &&
       form.layout.fits(inputs, rows) &&
       isSameList(requestedOutputs, form.requestedOutputs)

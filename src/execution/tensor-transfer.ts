@@ -47,15 +47,16 @@ export function packTensors(
 }
 
 /**
- * The buffer of an only tensor as a message of its own, where it is large and all the buffer there
- * is: then it can be moved as it lies. Undefined otherwise.
+ * The buffer of an only tensor as a message of its own, where it is large and takes at least half of
+ * the buffer from its start: then it can be moved as it lies. Undefined otherwise.
  */
 export function wholeBuffer(tensors: readonly Tensor[]): PackedTensors | undefined {
   const [tensor] = tensors;
   if (tensors.length !== 1 || tensor === undefined) return undefined;
   const { name, datatype, shape, encoding, bytes } = tensor;
-  const { buffer, byteLength } = bytes;
-  if (byteLength < largeBytesMin || byteLength !== buffer.byteLength) return undefined;
+  const { buffer, byteLength, byteOffset } = bytes;
+  if (byteLength < largeBytesMin || byteOffset !== 0) return undefined;
+  if (2 * byteLength < buffer.byteLength) return undefined;
   if (!(buffer instanceof ArrayBuffer)) return undefined;
   return { buffer, tensors: [{ name, datatype, shape, encoding, byteOffset: 0, byteLength }] };
 }
@@ -167,6 +168,19 @@ export function packMerged(
     };
   });
   return { buffer, tensors };
+}
+
+/** Gives `spare`, once, where it serves for what is asked, and new buffers otherwise. */
+export function allocateFrom(spare: ArrayBuffer | undefined): AllocateBuffer {
+  let left = spare;
+  return (byteLength) => {
+    if (left === undefined || byteLength < largeBytesMin || byteLength > left.byteLength) {
+      return newBuffer(byteLength);
+    }
+    const buffer = left;
+    left = undefined;
+    return buffer;
+  };
 }
 
 /** Views of `buffer`; nothing is copied. */

@@ -258,11 +258,11 @@ class InferCall implements BodyReceiver, ExchangeWatcher, ResponseHandler {
     const head = jsonByteLength === undefined ? jsonHeads(200) : binaryHeads.get(jsonByteLength);
     const encoding = this.#headers.acceptEncoding;
     if (encoding === 'identity') {
-      exchange.replyParts(head, parts, byteLength);
+      exchange.replyParts(head, parts, byteLength, response.release);
       return;
     }
     compressBody(parts, byteLength, encoding, (compressed) => {
-      if (compressed === undefined) exchange.replyParts(head, parts, byteLength);
+      if (compressed === undefined) exchange.replyParts(head, parts, byteLength, response.release);
       else exchange.reply(withContentEncoding(head, encoding), compressed);
     });
   }

@@ -84,16 +84,21 @@ export class NodeExchange implements Exchange {
   }
 
   reply(head: ReplyHead, body: Uint8Array): void {
-    this.replyParts(head, [body], body.byteLength);
+    this.replyParts(head, [body], body.byteLength, undefined);
   }
 
-  replyParts(head: ReplyHead, parts: readonly Uint8Array[], byteLength: number): void {
+  replyParts(
+    head: ReplyHead,
+    parts: readonly Uint8Array[],
+    byteLength: number,
+    onSent: (() => void) | undefined,
+  ): void {
     if (!this.#takeReply()) return;
     const response = this.#response;
     this.#writeHead(head, ['Content-Length', String(byteLength)]);
     response.cork();
     for (const part of parts) response.write(part);
-    response.end();
+    response.end(onSent);
     response.uncork();
   }
 

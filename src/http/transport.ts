@@ -71,8 +71,16 @@ export interface Exchange {
   watch(watcher: ExchangeWatcher): void;
   /** Answers; a HEAD request gets the body's length only. `body` must not change afterwards. */
   reply(head: ReplyHead, body: Uint8Array): void;
-  /** {@link reply} with a body in pieces of `byteLength` bytes together. */
-  replyParts(head: ReplyHead, parts: readonly Uint8Array[], byteLength: number): void;
+  /**
+   * {@link reply} with a body in pieces of `byteLength` bytes together. `onSent` is called when they
+   * are not read any more; never where the client went away before.
+   */
+  replyParts(
+    head: ReplyHead,
+    parts: readonly Uint8Array[],
+    byteLength: number,
+    onSent: (() => void) | undefined,
+  ): void;
   /**
    * Answers while the client still sends, drops what it sends for a while so that it sees the
    * answer, then closes the connection.

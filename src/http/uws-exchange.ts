@@ -109,7 +109,7 @@ export class UwsExchange implements Exchange {
   reply(head: ReplyHead, body: Uint8Array): void {
     if (!this.#takeReply()) return;
     if (body.length > copiedBytesMax && this.method !== 'HEAD') {
-      this.#sendParts(head, [body], body.length);
+      this.#sendParts(head, [body], body.length, undefined);
       return;
     }
     if (this.#isCorked) this.#write(head, body);
@@ -117,11 +117,17 @@ export class UwsExchange implements Exchange {
     this.#finish();
   }
 
-  replyParts(head: ReplyHead, parts: readonly Uint8Array[], byteLength: number): void {
+  replyParts(
+    head: ReplyHead,
+    parts: readonly Uint8Array[],
+    byteLength: number,
+    onSent: (() => void) | undefined,
+  ): void {
     if (byteLength <= copiedBytesMax || this.method === 'HEAD') {
       this.reply(head, this.#gather(parts, byteLength));
+      onSent?.();
     } else if (this.#takeReply()) {
-      this.#sendParts(head, parts, byteLength);
+      this.#sendParts(head, parts, byteLength, onSent);
     }
   }
 
@@ -259,7 +265,12 @@ export class UwsExchange implements Exchange {
     }
   }
 
-  #sendParts(head: ReplyHead, parts: readonly Uint8Array[], byteLength: number): void {
+  #sendParts(
+    head: ReplyHead,
+    parts: readonly Uint8Array[],
+    byteLength: number,
+    onSent: (() => void) | undefined,
+  ): void {
     const response = this.#response;
     let index = 0;
     let partStart = 0;
@@ -269,6 +280,7 @@ export class UwsExchange implements Exchange {
         const [isTaken, isEnded] = response.tryEnd(rest, byteLength);
         if (isEnded) {
           this.#finish();
+          onSent?.();
           return true;
         }
         if (!isTaken) return false;

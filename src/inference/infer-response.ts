@@ -11,6 +11,11 @@ export interface InferenceResponse {
   readonly id: string;
   readonly parameters: Parameters;
   readonly outputs: readonly Tensor[];
+  /**
+   * To be called once when the outputs are not read any more: their memory then serves others. Who
+   * does not know that nobody else reads them leaves it alone.
+   */
+  readonly release?: () => void;
 }
 
 /**

@@ -29,14 +29,18 @@ export class RecycledBuffers {
   /** A buffer of at least `byteLength` bytes; its content is arbitrary where it is large. */
   readonly take = (byteLength: number): ArrayBuffer => {
     if (byteLength < largeBytesMin) return newBuffer(byteLength);
+    return this.find(byteLength) ?? newBuffer(byteLength);
+  };
+
+  /** One that came back and serves for `byteLength` bytes; undefined where there is none. */
+  find(byteLength: number): ArrayBuffer | undefined {
     const index = this.#kept.findIndex(
       (buffer) => buffer.byteLength >= byteLength && buffer.byteLength <= 2 * byteLength,
     );
     const [buffer] = index < 0 ? [] : this.#kept.splice(index, 1);
-    if (buffer === undefined) return newBuffer(byteLength);
-    this.#keptBytes -= buffer.byteLength;
+    if (buffer !== undefined) this.#keptBytes -= buffer.byteLength;
     return buffer;
-  };
+  }
 
   /** Takes ownership; the oldest are let go where there are too many. */
   give(buffer: ArrayBuffer): void {

@@ -6,7 +6,6 @@ import type {
   RequestMessage,
   RequestResult,
   ResponseMessage,
-  TextRequest,
 } from '../execution/messages.js';
 import type {
   ExecuteOutcome,
@@ -25,7 +24,6 @@ import {
 } from '../execution/tensor-transfer.js';
 import { noParameters } from '../inference/infer-request.js';
 import type { InferenceResponse } from '../inference/infer-response.js';
-import type { ModelCall } from '../inference/model-call.js';
 import { RecycledBuffers } from '../inference/recycled-buffers.js';
 import type { Tensor } from '../inference/tensor.js';
 import type { ModelConfig } from '../model-config/model-config.js';
@@ -33,13 +31,22 @@ import type { PendingRequest } from '../scheduling/pending-request.js';
 import type { BatchExecutor } from '../scheduling/scheduler.js';
 import { BundleSize } from './bundle-size.js';
 import type { ExecutionRecorder } from './execution-recorder.js';
+import { OutputBuffers, outputBytesOf } from './output-buffers.js';
 import { OutputForm } from './output-form.js';
+import {
+  callsOf,
+  hasTextInput,
+  rowsOf,
+  stampRequest,
+  textRequests,
+  unstartedOf,
+} from './request-batch.js';
 import { RequestHeads } from './request-heads.js';
 import { StreamedBatch } from './streamed-batch.js';
 
+const noSpare = {};
 const noNames: readonly string[] = [];
 const noTensors: PackedTensorList = { tensors: [], byteOffset: 0 };
-const noCalls: readonly ModelCall[] = [];
 
 /** Runs the batches of one model version on its instances and settles their requests. */
 export class ModelExecutor implements BatchExecutor {
@@ -59,6 +66,10 @@ export class ModelExecutor implements BatchExecutor {
   readonly #settlesFirst: boolean;
   readonly #form: OutputForm;
   readonly #buffers = new RecycledBuffers();
+  /** Undefined where somebody keeps outputs: the response cache, a sequence's state. */
+  readonly #outputBuffers: OutputBuffers | undefined;
+  /** What the responses of the reply at hand call when they have been sent. */
+  #release: (() => void) | undefined;
   #lastExecutionId = 0;
   /** Of the batch handed over last. */
   #lastRows = 0;
@@ -84,6 +95,9 @@ export class ModelExecutor implements BatchExecutor {
     this.#isRagged = RaggedBatch.of(config) !== undefined;
     this.#settlesFirst = config.sequence_batching !== undefined;
     this.#form = new OutputForm(config);
+    const keepsOutputs =
+      config.sequence_batching !== undefined || config.response_cache?.enable === true;
+    this.#outputBuffers = keepsOutputs || this.#isDecoupled ? undefined : new OutputBuffers();
   }
 
   get idleInstances(): number {
@@ -150,6 +164,7 @@ export class ModelExecutor implements BatchExecutor {
         inputs: tensors,
         requestedOutputs: this.#requestedUnion(batch),
         textRequests: textRequests(batch),
+        ...this.#spare(),
       };
     }
     const { buffer, lists } = packTensorLists(
@@ -162,7 +177,19 @@ export class ModelExecutor implements BatchExecutor {
       return { head: heads.of(request, tensors), id: request.id, byteOffset };
     });
     const executesEach = batch.length > 1 && this.#executesEach;
-    return { type: 'execute-requests', executionId, buffer, executesEach, requests };
+    return {
+      type: 'execute-requests',
+      executionId,
+      buffer,
+      executesEach,
+      requests,
+      ...this.#spare(),
+    };
+  }
+
+  #spare(): { readonly spare?: ArrayBuffer } {
+    const spare = this.#outputBuffers?.spareFor(this.#lastRows);
+    return spare === undefined ? noSpare : { spare };
   }
 
   #requestedUnion(batch: readonly PendingRequest[]): readonly string[] {
@@ -204,11 +231,13 @@ export class ModelExecutor implements BatchExecutor {
         return;
       case 'executed-requests':
         this.#record(batch, reply);
+        this.#release = this.#lend(batch, reply);
         for (let index = 0; index < batch.length; index += 1) {
           const pending = batch[index];
           const result = reply.results[index];
           if (pending !== undefined) this.#finishOne(pending, index, result, reply.buffer, stream);
         }
+        this.#release = undefined;
         return;
       case 'failed':
         this.#failAll(batch, reply.error);
@@ -216,6 +245,18 @@ export class ModelExecutor implements BatchExecutor {
       case 'unstarted':
         return;
     }
+  }
+
+  #lend(
+    batch: readonly PendingRequest[],
+    reply: Exclude<ExecuteReply, { readonly type: 'failed' }>,
+  ): (() => void) | undefined {
+    return this.#outputBuffers?.lend(
+      reply.buffer,
+      outputBytesOf(reply),
+      rowsOf(batch),
+      batch.length,
+    );
   }
 
   #giveBack(requests: readonly PendingRequest[]): void {
@@ -248,12 +289,14 @@ export class ModelExecutor implements BatchExecutor {
     }
     this.#stamp(batch, reply.stamps);
     this.#recorder.executed(rowsOf(batch), reply.stamps);
+    this.#release = this.#lend(batch, reply);
     for (let index = 0; index < batch.length; index += 1) {
       const pending = batch[index];
       if (pending === undefined) continue;
       pending.respond(this.#toResponse(pending, split[index] ?? [], noParameters));
       pending.complete();
     }
+    this.#release = undefined;
   }
 
   #finishOne(
@@ -344,53 +387,13 @@ export class ModelExecutor implements BatchExecutor {
     parameters: InferenceResponse['parameters'],
   ): InferenceResponse {
     const { request } = pending;
-    return {
+    const response = {
       modelName: this.#modelName,
       modelVersion: this.#modelVersion,
       id: request.id,
       parameters,
       outputs: this.#form.toClient(outputs, request.requestedOutputs),
     };
+    return this.#release === undefined ? response : { ...response, release: this.#release };
   }
-}
-
-const noRequests: readonly PendingRequest[] = [];
-
-/** Those that have to be executed by another task. */
-function unstartedOf(
-  batch: readonly PendingRequest[],
-  reply: ExecuteOutcome,
-): readonly PendingRequest[] {
-  if (reply.type === 'unstarted') return batch;
-  if (reply.type !== 'executed-requests' || reply.eachStamps === undefined) return noRequests;
-  return batch.filter((_, index) => reply.results[index]?.type === 'unstarted');
-}
-
-function stampRequest({ timing }: PendingRequest, stamps: ComputeStamps): void {
-  timing.computeStartNs = stamps[0];
-  timing.computeInputEndNs = stamps[1];
-  timing.computeOutputStartNs = stamps[2];
-  timing.computeEndNs = stamps[3];
-}
-
-function rowsOf(batch: readonly PendingRequest[]): number {
-  let rows = 0;
-  for (const pending of batch) rows += pending.rows;
-  return rows;
-}
-
-/** Models that call models are rare: nearly always nothing is made here. */
-function callsOf(batch: readonly PendingRequest[]): readonly ModelCall[] {
-  if (!batch.some(({ request }) => request.call !== undefined)) return noCalls;
-  return batch.flatMap(({ request: { call } }) => (call === undefined ? [] : [call]));
-}
-
-function hasTextInput(pending: PendingRequest): boolean {
-  return pending.modelInputs.some((input) => input.encoding === 'json');
-}
-
-/** Undefined where nobody in the batch wants text, which is nearly always. */
-function textRequests(batch: readonly PendingRequest[]): readonly TextRequest[] | undefined {
-  if (!batch.some(({ request }) => request.prefersJsonText)) return undefined;
-  return batch.map(({ rows, request }) => ({ rows, prefersJsonText: request.prefersJsonText }));
 }

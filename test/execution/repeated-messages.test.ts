@@ -82,6 +82,15 @@ describe('tasks', () => {
     expect(messages.map((message) => decoder.decode(message))).toEqual(sent);
   });
 
+  it('goes in full where it brings memory for outputs, and the next one again as a list', () => {
+    const encoder = new TaskEncoder();
+    const decoder = new TaskDecoder();
+    const sent = [task(1, 2), task(2, 1, { spare: new ArrayBuffer(8) }), task(3, 2)];
+    const messages = sent.map((one) => encoder.encode(one));
+    expect(messages.map((message) => Array.isArray(message))).toEqual([false, false, true]);
+    expect(messages.map((message) => decoder.decode(message))).toEqual(sent);
+  });
+
   it('keeps what is not an execution as it is, between two that are alike', () => {
     const encoder = new TaskEncoder();
     const decoder = new TaskDecoder();

@@ -87,7 +87,7 @@ describe.each(['uws', 'node'] as const)('the %s transport', (kind) => {
         return;
       case '/large': {
         const part = Buffer.alloc(3_000_000, 'x');
-        exchange.replyParts(textHeads(200), [part, text('|'), part], 6_000_001);
+        exchange.replyParts(textHeads(200), [part, text('|'), part], 6_000_001, undefined);
         return;
       }
       case '/stream':
