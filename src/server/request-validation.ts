@@ -56,6 +56,7 @@ class RequestRules {
   readonly needsReshape: boolean;
   readonly #config: ModelConfig;
   readonly #isBatching: boolean;
+  readonly #ordered: readonly InputRule[];
   readonly #rules = new Map<string, InputRule>();
   readonly #outputs: ReadonlySet<string>;
   readonly #requiredInputs: number;
@@ -63,7 +64,8 @@ class RequestRules {
   constructor(config: ModelConfig) {
     this.#config = config;
     this.#isBatching = config.max_batch_size > 0;
-    for (const input of config.input) this.#rules.set(input.name, inputRule(input));
+    this.#ordered = config.input.map(inputRule);
+    for (const rule of this.#ordered) this.#rules.set(rule.name, rule);
     this.#outputs = new Set(config.output.map((output) => output.name));
     this.#requiredInputs = config.input.filter((input) => !input.optional).length;
     this.needsReshape = config.input.some((input) => input.reshape !== undefined);
@@ -82,7 +84,7 @@ class RequestRules {
     if (inputs.length > configured.length || inputs.length < this.#requiredInputs) return false;
     for (let index = 0; index < inputs.length; index++) {
       const name = inputs[index]?.name ?? '';
-      if (!this.#rules.has(name)) return false;
+      if (this.#ruleOf(name, index) === undefined) return false;
       for (let other = 0; other < index; other++) {
         if (inputs[other]?.name === name) return false;
       }
@@ -97,9 +99,10 @@ class RequestRules {
   rows(inputs: readonly Tensor[]): number {
     if (!this.#isBatching) return 1;
     let rows = -1;
-    for (const { name, shape } of inputs) {
-      if (this.#rules.get(name)?.isShapeTensor) continue;
-      const batch = shape[0];
+    for (let index = 0; index < inputs.length; index++) {
+      const input = inputs[index];
+      if (input === undefined || this.#ruleOf(input.name, index)?.isShapeTensor) continue;
+      const batch = input.shape[0];
       if (batch === undefined || (rows >= 0 && batch !== rows)) return -1;
       rows = batch;
     }
@@ -109,8 +112,10 @@ class RequestRules {
 
   /** True where datatypes, shapes and sizes are the model's. */
   fit(inputs: readonly Tensor[], rows: number): boolean {
-    for (const input of inputs) {
-      const rule = this.#rules.get(input.name);
+    for (let index = 0; index < inputs.length; index++) {
+      const input = inputs[index];
+      if (input === undefined) continue;
+      const rule = this.#ruleOf(input.name, index);
       if (rule === undefined || input.datatype !== rule.datatype) return false;
       const isKnown = input.shape === rule.lastShape && input.bytes.length === rule.lastByteLength;
       if (isKnown && input.encoding === 'raw' && input.datatype !== 'BYTES') continue;
@@ -121,6 +126,12 @@ class RequestRules {
       }
     }
     return true;
+  }
+
+  /** Most requests name their inputs in the order of the configuration. */
+  #ruleOf(name: string, index: number): InputRule | undefined {
+    const rule = this.#ordered[index];
+    return rule?.name === name ? rule : this.#rules.get(name);
   }
 
   reshape(inputs: readonly Tensor[]): readonly Tensor[] {
