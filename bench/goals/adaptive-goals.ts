@@ -20,7 +20,7 @@ export const adaptiveGroups: readonly GoalGroup[] = [
 const targetMs = 40;
 /** Requests/s from night to noon and back; what arrives at noon needs batches to keep up. */
 const day: readonly number[] = [50, 200, 800, 1600, 800, 200];
-const fixedDelaysMs: readonly number[] = [0, 2, 5, 10, 15, 20, 25, 30, 35];
+const fixedDelaysMs: readonly number[] = [0, 5, 10, 20, 30];
 const connections = 256;
 
 interface DayReport {

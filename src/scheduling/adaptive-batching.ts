@@ -12,7 +12,9 @@ import type { BatchSizeOptions } from './scheduling-options.js';
  *   delay   what the target leaves beside the execution of what arrives meanwhile, but not longer
  *           than those rows need to arrive; none where not even one more request can be expected
  *   trust   a factor of the delay: measured latencies above the target cut it at once, those well
- *           below let it grow slowly, also above 1 where the plan was too careful
+ *           below let it grow slowly, also above 1 where the plan was too careful. It grows only
+ *           while it decides: what is learned while batches fill up before the delay is over would
+ *           make the delay too long when fewer requests arrive
  */
 
 /** Share of the target that one execution may take: it may have to wait for another one. */
@@ -47,6 +49,8 @@ export class AdaptiveBatching {
   /** Rows per nanosecond. */
   #arrivalRate = 0;
   #trust = 1;
+  /** The delay was as long as the plan and the trust in it allowed. */
+  #isTrustDeciding = true;
   #options: BatchSizeOptions;
 
   /** `configured` bounds what is chosen and is used until something is known. */
@@ -95,7 +99,7 @@ export class AdaptiveBatching {
     this.#latencyCount = 0;
     const p95 = sorted[Math.floor(count * 0.95)] ?? 0;
     if (p95 > alarmShare * this.#targetNs) this.#trust *= trustCut;
-    else if (p95 < comfortShare * this.#targetNs) {
+    else if (p95 < comfortShare * this.#targetNs && this.#isTrustDeciding) {
       this.#trust = Math.min(trustMax, this.#trust + trustGrowth);
     }
   }
@@ -103,7 +107,11 @@ export class AdaptiveBatching {
   #choose(): BatchSizeOptions {
     const rows = this.#rows();
     const fillNs = this.#arrivalRate > 0 ? (rows - 1) / this.#arrivalRate : 0;
-    const delayNs = Math.min(this.#plannedDelayNs(rows) * this.#trust, fillNs);
+    const trustedNs = this.#plannedDelayNs(rows) * this.#trust;
+    // However well it goes: a request that waits longer than this misses the target.
+    const latestNs = plannedShare * this.#targetNs - this.#execution.durationNs(1);
+    const delayNs = Math.max(0, Math.min(trustedNs, fillNs, latestNs));
+    this.#isTrustDeciding = trustedNs < Math.min(fillNs, latestNs);
     return {
       batchSizeMax: rows,
       preferredBatchSizes: [rows],

@@ -54,7 +54,17 @@ describe('AdaptiveBatching', () => {
   /** A controller that has seen `seconds` of steady load, and the time at which they are over. */
   function afterLoad(rowsPerSecond: number, latencyNs: number, seconds: number) {
     const adaptive = new AdaptiveBatching(25e6, configured);
-    let nowNs = secondNs;
+    return adaptive.options(live(adaptive, secondNs, rowsPerSecond, latencyNs, seconds));
+  }
+
+  function live(
+    adaptive: AdaptiveBatching,
+    startNs: number,
+    rowsPerSecond: number,
+    latencyNs: number,
+    seconds: number,
+  ): number {
+    let nowNs = startNs;
     adaptive.options(nowNs);
     const periods = seconds * 10;
     for (let period = 0; period < periods; period += 1) {
@@ -67,7 +77,7 @@ describe('AdaptiveBatching', () => {
       nowNs += secondNs / 10;
       adaptive.options(nowNs);
     }
-    return adaptive.options(nowNs);
+    return nowNs;
   }
 
   it('uses the configuration until it knows anything', () => {
@@ -96,6 +106,21 @@ describe('AdaptiveBatching', () => {
     expect(afterLoad(200, 5e6, 5).queueDelayNs).toBeGreaterThan(
       afterLoad(200, 22.5e6, 5).queueDelayNs,
     );
+  });
+
+  it('never waits so long that an execution of its own would be late', () => {
+    expect(afterLoad(200, 1e6, 30).queueDelayNs).toBeLessThanOrEqual(0.95 * 25e6 - 4.25e6);
+  });
+
+  it('learns nothing about the delay while batches fill up before it is over', () => {
+    const small = batchSizeOptions(4, [], 3000);
+    const quiet = (adaptive: AdaptiveBatching, startNs: number) =>
+      adaptive.options(live(adaptive, startNs, 80, 22.5e6, 2)).queueDelayNs;
+    const adaptive = new AdaptiveBatching(25e6, small);
+    // 4 of 600 a second are there after 5 ms, long before a delay would be over.
+    const afterBusy = quiet(adaptive, live(adaptive, secondNs, 600, 8e6, 10));
+    const fresh = quiet(new AdaptiveBatching(25e6, small), secondNs);
+    expect(afterBusy).toBeLessThan(1.05 * fresh);
   });
 
   it('caps a batch at what fits into the target beside another one', () => {
