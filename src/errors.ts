@@ -42,18 +42,22 @@ export class InferenceServerError extends Error {
   }
 }
 
+/** A fault of the server or a model; `message` reaches the client, `cause` only the log. */
 export function internal(message: string, cause?: unknown): InferenceServerError {
   return new InferenceServerError('INTERNAL', message, cause);
 }
 
+/** What the request names is not here. */
 export function notFound(message: string, cause?: unknown): InferenceServerError {
   return new InferenceServerError('NOT_FOUND', message, cause);
 }
 
+/** The request, configuration or option is wrong as it is. */
 export function invalidArg(message: string, cause?: unknown): InferenceServerError {
   return new InferenceServerError('INVALID_ARG', message, cause);
 }
 
+/** Not now: a queue is full, a model is unloading, the server ends. */
 export function unavailable(message: string, cause?: unknown): InferenceServerError {
   return new InferenceServerError('UNAVAILABLE', message, cause);
 }
@@ -63,14 +67,17 @@ export function overloaded(message: string, retryAfterSecs: number): InferenceSe
   return new InferenceServerError('UNAVAILABLE', message, undefined, retryAfterSecs);
 }
 
+/** Understood, and not something this server does. */
 export function unsupported(message: string, cause?: unknown): InferenceServerError {
   return new InferenceServerError('UNSUPPORTED', message, cause);
 }
 
+/** What the request wants to make is there already. */
 export function alreadyExists(message: string, cause?: unknown): InferenceServerError {
   return new InferenceServerError('ALREADY_EXISTS', message, cause);
 }
 
+/** The caller has gone, or withdrew the request. */
 export function cancelled(message: string, cause?: unknown): InferenceServerError {
   return new InferenceServerError('CANCELLED', message, cause);
 }

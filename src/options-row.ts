@@ -27,6 +27,7 @@ export interface OptionGroup {
   readonly options: Readonly<Record<string, Option<unknown>>>;
 }
 
+/** true or false, also 1 and 0. */
 export function booleanOption(name: string, defaultValue: boolean, help: string): Option<boolean> {
   return single(name, '<boolean>', defaultValue, String(defaultValue), help, parseBoolean);
 }
@@ -69,6 +70,7 @@ export function optionalIntegerOption(
   );
 }
 
+/** Any text. */
 export function textOption(name: string, defaultValue: string, help: string): Option<string> {
   return single(name, '<string>', defaultValue, defaultValue, help, (text) => text);
 }
@@ -145,6 +147,7 @@ export function ignoredOption(name: string, form: string, help: string): Option<
   };
 }
 
+/** Throws `OptionValueError` for anything but true, false, 1 and 0. */
 export function parseBoolean(text: string): boolean {
   const lower = text.toLowerCase();
   if (lower === 'true' || lower === '1') return true;
@@ -152,6 +155,7 @@ export function parseBoolean(text: string): boolean {
   throw new OptionValueError(`invalid value for bool option: ${text}`);
 }
 
+/** A whole number of the range, both ends allowed. Throws `OptionValueError`. */
 export function parseInteger(text: string, minimum: number, maximum: number): number {
   const value = /^[+-]?\d+$/.test(text) ? Number(text) : Number.NaN;
   if (!Number.isSafeInteger(value)) {

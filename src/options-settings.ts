@@ -106,6 +106,7 @@ export interface MetricFamilyOptions {
 
 const defaultSummaryQuantiles = '0.5:0.05,0.9:0.01,0.95:0.001,0.99:0.001,0.999:0.001';
 
+/** `--metrics-config`: which latencies are counters, summaries, histograms; or `OptionValueError`. */
 export function readMetricFamilyOptions(settings: readonly OwnedSetting[]): MetricFamilyOptions {
   const values = new Map<string, string>([
     ['counter_latencies', 'true'],

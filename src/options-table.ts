@@ -20,4 +20,5 @@ export function environmentName(optionName: string): string {
   return `${environmentPrefix}${optionName.toUpperCase().replaceAll('-', '_')}`;
 }
 
+/** Before the name of an option in its variable: `--http-port` is `NEREID_HTTP_PORT`. */
 export const environmentPrefix = 'NEREID_';

@@ -1,6 +1,7 @@
 import { OptionValueError, parseInteger } from './options-row.js';
 import type { OwnedSetting } from './options-settings.js';
 
+/** Levels that can be asked for; none is OFF. */
 export type TraceLevel = 'TIMESTAMPS' | 'TENSORS';
 
 /** Trace settings at start; level, rate and count change at run time. */
@@ -72,10 +73,12 @@ export function readTraceOptions(
   };
 }
 
+/** Every how many requests one is traced. Throws `OptionValueError`. */
 export function parseTraceRate(text: string): number {
   return parseInteger(text, 1, 0x7fffffff);
 }
 
+/** How many requests are still traced; -1 is no limit. Throws `OptionValueError`. */
 export function parseTraceCount(text: string): number {
   return parseInteger(text, -1, 0x7fffffff);
 }

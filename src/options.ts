@@ -31,6 +31,7 @@ export interface ServerOptions {
   readonly warnings: readonly string[];
 }
 
+/** When the server starts, is ready and ends. */
 export interface LifetimeOptions {
   readonly exitTimeoutSecs: number;
   readonly shutdownDelaySecs: number;
@@ -39,11 +40,13 @@ export interface LifetimeOptions {
   readonly isStrictReadiness: boolean;
 }
 
+/** What may be in the server at once, over all models and protocols. */
 export interface LimitOptions {
   readonly inflightRequestsMax: number;
   readonly inflightBytesMax: number;
 }
 
+/** What is logged, how, and where to. */
 export interface LogOptions {
   readonly verboseLevel: number;
   readonly isInfoLogged: boolean;
@@ -54,6 +57,7 @@ export interface LogOptions {
   readonly file: string;
 }
 
+/** Which models are served, and who decides it. */
 export interface RepositoryOptions {
   /** At least one; each named once. */
   readonly locations: readonly string[];
@@ -76,6 +80,7 @@ export interface RepositoryOptions {
   readonly loadRetriesMax: number;
 }
 
+/** What holds for instances of models. */
 export interface ExecutionOptions {
   /** 0 is no limit. */
   readonly timeoutMs: number;
@@ -105,12 +110,14 @@ interface InferenceEndpointOptions extends EndpointOptions {
   readonly tls: TlsOptions | undefined;
 }
 
+/** The HTTP front end. */
 export interface HttpOptions extends InferenceEndpointOptions {
   readonly transport: HttpTransport;
   readonly bodyBytesMax: number;
   readonly isMetricsAllowed: boolean;
 }
 
+/** The gRPC front end. */
 export interface GrpcOptions extends InferenceEndpointOptions {
   readonly compressionLevel: GrpcCompressionLevel;
   readonly keepaliveTimeMs: number;
@@ -119,12 +126,14 @@ export interface GrpcOptions extends InferenceEndpointOptions {
   readonly connectionAgeGraceMs: number | undefined;
 }
 
+/** What Prometheus is told, and where. */
 export interface MetricsOptions extends EndpointOptions {
   readonly isCpuAllowed: boolean;
   readonly intervalMs: number;
   readonly families: MetricFamilyOptions;
 }
 
+/** Resources that instances share. */
 export interface RateLimitOptions {
   readonly isEnabled: boolean;
   readonly resources: readonly RateLimitResource[];

@@ -111,11 +111,13 @@ export interface ExecutionRequest
   end(): void;
 }
 
+/** One response of a model. The outputs belong to whoever gets it. */
 export interface ExecutionResponse {
   readonly outputs: readonly Tensor[];
   readonly parameters: Parameters;
 }
 
+/** What became of one request of a batch; `streamed` where its responses went another way. */
 export type ExecutionResult =
   | { readonly type: 'response'; readonly response: ExecutionResponse }
   | { readonly type: 'error'; readonly error: ErrorMessage }
@@ -163,6 +165,7 @@ export interface InstanceHostApi {
   onGivenUp(end: () => Promise<void>): void;
 }
 
+/** A request that a model makes of another model. */
 export interface ModelCall
   extends Pick<
     InferenceRequest,

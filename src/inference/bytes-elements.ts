@@ -41,6 +41,7 @@ export function decodeBytesElements(bytes: Uint8Array): Uint8Array[] {
   return elements;
 }
 
+/** The four bytes before a BYTES element: its length, little-endian. */
 export function readElementLength(bytes: Uint8Array, at: number): number {
   return (
     ((bytes[at] ?? 0) |
@@ -51,6 +52,7 @@ export function readElementLength(bytes: Uint8Array, at: number): number {
   );
 }
 
+/** Writes the four bytes before a BYTES element. */
 export function writeElementLength(bytes: Uint8Array, at: number, length: number): void {
   bytes[at] = length;
   bytes[at + 1] = length >>> 8;

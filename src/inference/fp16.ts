@@ -3,18 +3,22 @@
  * to them round to nearest, ties to even, straight from the double.
  */
 
+/** The number of an FP16 pattern; exact. */
 export function fp16ToNumber(bits: number): number {
   return decodeHalf(bits, 10, 15);
 }
 
+/** The nearest FP16 pattern; beyond its range an infinity. */
 export function numberToFp16(value: number): number {
   return encodeHalf(value, 10, 15);
 }
 
+/** The number of a BF16 pattern; exact. */
 export function bf16ToNumber(bits: number): number {
   return decodeHalf(bits, 7, 127);
 }
 
+/** The nearest BF16 pattern; beyond its range an infinity. */
 export function numberToBf16(value: number): number {
   return encodeHalf(value, 7, 127);
 }

@@ -3,6 +3,7 @@ import type { Tensor } from './tensor.js';
 
 /** A request or response parameter: `bigint` is an int64, `number` a double. */
 export type ParameterValue = string | boolean | bigint | number;
+/** Custom parameters of a request, response or tensor, by name. */
 export type Parameters = ReadonlyMap<string, ParameterValue>;
 
 /** Shared by every request without parameters. */

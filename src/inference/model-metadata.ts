@@ -8,6 +8,7 @@ export interface TensorMetadata {
   readonly shape: readonly number[];
 }
 
+/** What a client may ask of a model before it infers: `ModelMetadataResponse` of the protocol. */
 export interface ModelMetadata {
   readonly name: string;
   /** Versions that are READY, or the one asked for. */
@@ -17,12 +18,14 @@ export interface ModelMetadata {
   readonly outputs: readonly TensorMetadata[];
 }
 
+/** `ServerMetadataResponse` of the protocol. */
 export interface ServerMetadata {
   readonly name: string;
   readonly version: string;
   readonly extensions: readonly string[];
 }
 
+/** States of the repository index, in the reference server's words. */
 export type ModelReadyState = 'UNKNOWN' | 'READY' | 'UNAVAILABLE' | 'LOADING' | 'UNLOADING';
 
 /** One row of the repository index. A model that was never loaded has only a name. */

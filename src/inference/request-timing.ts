@@ -13,6 +13,7 @@ export interface RequestTiming {
   requestEndNs: number;
 }
 
+/** Stamps of a request that begins; those to come are 0. Nanoseconds of the injected clock. */
 export function startTiming(requestStartNs: number): RequestTiming {
   return {
     requestStartNs,

@@ -11,6 +11,7 @@ export interface ModelSignature {
   readonly optionalInputs: readonly TensorMetadata[];
 }
 
+/** What completion needs besides the signature. */
 export interface AutoCompleteSettings {
   /** Largest batch of a model that can batch and whose configuration does not say. */
   readonly defaultMaxBatchSize: number;

@@ -1,6 +1,8 @@
 import { invalidArg } from '../errors.js';
 
+/** The platform of a model that is a graph of other models; no backend runs it. */
 export const ensemblePlatform = 'ensemble';
+/** The platform of TensorRT engines. */
 export const tensorrtPlatform = 'tensorrt_plan';
 
 /** What is known of a kind of model from its names alone. */

@@ -34,16 +34,19 @@ export interface ModelConfig {
   model_metrics?: { metric_control: MetricControl[] };
 }
 
+/** `ModelVersionPolicy` of model_config.proto. */
 export interface VersionPolicy {
   latest?: { num_versions: number };
   all?: Record<string, never>;
   specific?: { versions: number[] };
 }
 
+/** `ModelTensorReshape` of model_config.proto. */
 export interface ModelTensorReshape {
   shape: number[];
 }
 
+/** `ModelInput` of model_config.proto. */
 export interface ModelInput {
   name: string;
   data_type: string;
@@ -56,6 +59,7 @@ export interface ModelInput {
   is_non_linear_format_io: boolean;
 }
 
+/** `ModelOutput` of model_config.proto. */
 export interface ModelOutput {
   name: string;
   data_type: string;
@@ -66,6 +70,7 @@ export interface ModelOutput {
   is_non_linear_format_io: boolean;
 }
 
+/** `BatchInput` of model_config.proto. */
 export interface BatchInput {
   kind: string;
   target_name: string[];
@@ -73,17 +78,20 @@ export interface BatchInput {
   source_input: string[];
 }
 
+/** `BatchOutput` of model_config.proto. */
 export interface BatchOutput {
   target_name: string[];
   kind: string;
   source_input: string[];
 }
 
+/** `ModelOptimizationPolicy.ExecutionAccelerators.Accelerator` of model_config.proto. */
 export interface ExecutionAccelerator {
   name: string;
   parameters: Record<string, string>;
 }
 
+/** `ModelOptimizationPolicy` of model_config.proto. */
 export interface ModelOptimizationPolicy {
   graph?: { level: number };
   priority: string;
@@ -98,6 +106,7 @@ export interface ModelOptimizationPolicy {
   eager_batching: boolean;
 }
 
+/** `ModelQueuePolicy` of model_config.proto. */
 export interface ModelQueuePolicy {
   /** REJECT or DELAY. */
   timeout_action: string;
@@ -106,6 +115,7 @@ export interface ModelQueuePolicy {
   max_queue_size: number;
 }
 
+/** `ModelDynamicBatching` of model_config.proto. */
 export interface ModelDynamicBatching {
   preferred_batch_size: number[];
   max_queue_delay_microseconds: number;
@@ -116,6 +126,7 @@ export interface ModelDynamicBatching {
   priority_queue_policy: Record<string, ModelQueuePolicy>;
 }
 
+/** `ModelSequenceBatching.Control` of model_config.proto. */
 export interface SequenceControl {
   kind: string;
   int32_false_true: number[];
@@ -124,6 +135,7 @@ export interface SequenceControl {
   data_type: string;
 }
 
+/** `ModelSequenceBatching.InitialState` of model_config.proto. */
 export interface SequenceInitialState {
   data_type: string;
   dims: number[];
@@ -132,6 +144,7 @@ export interface SequenceInitialState {
   name: string;
 }
 
+/** `ModelSequenceBatching.State` of model_config.proto. */
 export interface SequenceState {
   input_name: string;
   output_name: string;
@@ -142,6 +155,7 @@ export interface SequenceState {
   use_growable_memory: boolean;
 }
 
+/** `ModelSequenceBatching` of model_config.proto. */
 export interface ModelSequenceBatching {
   direct?: {
     max_queue_delay_microseconds: number;
@@ -159,6 +173,7 @@ export interface ModelSequenceBatching {
   iterative_sequence: boolean;
 }
 
+/** `ModelEnsembling.Step` of model_config.proto. */
 export interface EnsembleStep {
   model_name: string;
   /** -1 is the latest version. */
@@ -170,12 +185,14 @@ export interface EnsembleStep {
   model_namespace: string;
 }
 
+/** `ModelEnsembling` of model_config.proto. */
 export interface ModelEnsembling {
   step: EnsembleStep[];
   /** Bound of concurrent requests of each step; absent in older configurations. */
   max_inflight_requests?: number;
 }
 
+/** `ModelInstanceGroup` of model_config.proto. */
 export interface ModelInstanceGroup {
   name: string;
   kind: string;
@@ -191,6 +208,7 @@ export interface ModelInstanceGroup {
   host_policy: string;
 }
 
+/** `ModelWarmup.Input` of model_config.proto. */
 export interface ModelWarmupInput {
   data_type: string;
   dims: number[];
@@ -199,6 +217,7 @@ export interface ModelWarmupInput {
   input_data_file?: string;
 }
 
+/** `ModelWarmup` of model_config.proto. */
 export interface ModelWarmup {
   name: string;
   batch_size: number;
@@ -206,6 +225,7 @@ export interface ModelWarmup {
   count: number;
 }
 
+/** `ModelMetrics.MetricControl` of model_config.proto. */
 export interface MetricControl {
   metric_identifier?: { family: string };
   histogram_options?: { buckets: number[] };

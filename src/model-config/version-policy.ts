@@ -4,6 +4,7 @@ import type { VersionPolicy } from './model-config.js';
 const reservedFolders: ReadonlySet<string> = new Set(['warmup', 'initial_state', 'configs']);
 const int64Max = 2n ** 63n - 1n;
 
+/** What a version policy makes of the version folders that are there. */
 export interface VersionsToServe {
   /** Decimal, ascending by number. */
   readonly versions: readonly string[];

@@ -1,5 +1,6 @@
 import type { CompositeSeries, Labels } from './exposition.js';
 
+/** Name of the histogram, as in the reference server. */
 export const firstResponseFamily = 'nv_inference_first_response_histogram_ms';
 
 /** How long the requests of one decoupled model waited for their first response. */

@@ -213,6 +213,7 @@ export class ModelStatisticsRecorder {
   }
 }
 
+/** What is kept beside counts and sums. */
 export interface RecorderOptions {
   /** Keep the latest durations of each phase for quantiles. */
   readonly isSummarized: boolean;

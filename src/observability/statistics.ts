@@ -24,6 +24,7 @@ export interface ModelStatistics {
   readonly batches: readonly BatchStatistics[];
 }
 
+/** Members of `inference_stats` in the protocol; each is a count and a sum of nanoseconds. */
 export type InferenceStatistic =
   | 'success'
   | 'fail'
@@ -34,6 +35,7 @@ export type InferenceStatistic =
   | 'cache_hit'
   | 'cache_miss';
 
+/** Members of `response_stats`, which tell the responses of decoupled models apart. */
 export type ResponseStatistic =
   | 'compute_infer'
   | 'compute_output'
@@ -42,6 +44,7 @@ export type ResponseStatistic =
   | 'empty_response'
   | 'cancel';
 
+/** A row of `batch_stats`: executions of one batch size. */
 export interface BatchStatistics {
   readonly batchSize: number;
   readonly computeInput: Readonly<StatisticDuration>;

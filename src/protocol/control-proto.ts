@@ -43,6 +43,7 @@ export interface ModelVersionRequest {
   readonly version: string;
 }
 
+/** A message whose fields 1 and 2 are model and version. INVALID_ARG where it cannot be read. */
 export function readModelVersionRequest(bytes: Uint8Array): ModelVersionRequest {
   const reader = new ProtoReader(bytes);
   let name = '';

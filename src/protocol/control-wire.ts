@@ -13,6 +13,7 @@ export function parseIndexRequest(body: Uint8Array): boolean {
   return json !== undefined && ready >= 0 && booleanAt(json, ready);
 }
 
+/** Body of a load call: what takes the place of the files in the repository. */
 export interface LoadRequest {
   /** A model configuration as JSON text. */
   readonly config: string | undefined;
@@ -58,6 +59,7 @@ export function parseUnloadRequest(body: Uint8Array): boolean {
   }
 }
 
+/** A region of shared memory that a client registers. Sizes and offsets in bytes. */
 export interface RegionRegistration {
   readonly key: string;
   readonly offset: number;
@@ -100,6 +102,7 @@ export interface LogSettings {
   readonly log_format: string;
 }
 
+/** Settings that a client changes; the log file is not one of them. */
 export type LogSettingsUpdate = Partial<Omit<LogSettings, 'log_file'>>;
 
 const logFormats: ReadonlySet<string> = new Set(['default', 'ISO8601', 'json']);
@@ -136,6 +139,7 @@ export function parseLogSettings(body: Uint8Array): LogSettingsUpdate {
   return update;
 }
 
+/** JSON answer of the log endpoint, members in the reference server's order. */
 export function logSettingsBody(settings: LogSettings): Uint8Array {
   const { log_file, log_info, log_warning, log_error, log_verbose_level, log_format } = settings;
   return Buffer.from(

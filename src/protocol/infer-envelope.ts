@@ -36,6 +36,7 @@ export type InputSource =
       readonly byteSize: number;
     };
 
+/** An input as its JSON object declares it, its data still where they arrived. */
 export interface InputEnvelope {
   readonly name: string;
   readonly datatype: Datatype;

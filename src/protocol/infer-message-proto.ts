@@ -8,6 +8,7 @@ export type ParameterMessage =
   | { readonly kind: 'double_param'; readonly value: number }
   | { readonly kind: 'none' };
 
+/** `map<string, InferParameter>`; where a name comes twice, the last one counts. */
 export type ParameterMessages = ReadonlyMap<string, ParameterMessage>;
 
 /** `ModelInferRequest.InferInputTensor`. */

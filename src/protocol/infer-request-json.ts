@@ -17,11 +17,13 @@ export interface InferTarget {
   readonly modelVersion: string;
 }
 
+/** Bounds on what a request may declare. */
 export interface InferLimits {
   /** `--http-max-input-size`: bytes of the JSON part, and of each tensor that JSON declares. */
   readonly inputBytesMax: number;
 }
 
+/** A request, and the form in which its client wants the answer. */
 export interface ParsedInferRequest {
   readonly request: InferenceRequest;
   readonly responseForm: ResponseForm;

@@ -17,6 +17,7 @@ export interface RequestModel {
   };
 }
 
+/** A request, and the form in which its client wants the answer. */
 export interface BoundInferRequest {
   readonly request: InferenceRequest;
   readonly responseForm: ResponseForm;

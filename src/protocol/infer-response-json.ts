@@ -16,6 +16,7 @@ export interface ResponseModel {
   readonly labels: ReadonlyMap<string, readonly string[]>;
 }
 
+/** An HTTP answer to an inference request, ready to be written. */
 export interface EncodedInferResponse {
   /**
    * Bytes of the JSON part where a binary section follows: the answer is `application/octet-stream`
@@ -211,6 +212,7 @@ export function parametersText(parameters: Parameters): string {
   return text;
 }
 
+/** A parameter as JSON; a double keeps its point, as in the reference server. */
 export function parameterText(value: ParameterValue): string {
   if (typeof value === 'string') return appendJsonString('', value);
   return typeof value === 'number' ? doubleText(value) : `${value}`;

@@ -12,6 +12,7 @@ export function unableToParse(name: string): string {
   return `Unable to parse '${name}'`;
 }
 
+/** INVALID_ARG in the reference server's words; `lead` begins them. */
 export function missingMember(lead: string, name: string): InferenceServerError {
   return invalidArg(`${lead}: attempt to access non-existing object member '${name}'`);
 }
@@ -29,11 +30,13 @@ export function requireString(json: JsonText, at: number, name: string): string 
   return readString(json, at, unableToParse(name));
 }
 
+/** The string at `at`, up to a NUL as C ends it. INVALID_ARG where it is none. */
 export function readString(json: JsonText, at: number, lead: string): string {
   if (json.kind(at) !== 'string') throw wrongKind(lead, 'string', 'string');
   return untilNul(json.string(at));
 }
 
+/** The boolean at `at`. INVALID_ARG where it is none. */
 export function readBoolean(json: JsonText, at: number, lead: string): boolean {
   if (json.kind(at) !== 'boolean') throw wrongKind(lead, 'boolean', 'boolean');
   return json.boolean(at);
@@ -45,6 +48,7 @@ export function readUnsigned(json: JsonText, at: number, lead: string): number {
   return value >= 0 ? value : Number(readUnsignedExact(json, at, lead));
 }
 
+/** An unsigned integer of at most 64 bits, exactly. INVALID_ARG where it is none. */
 export function readUnsignedExact(json: JsonText, at: number, lead: string): bigint {
   const value = json.kind(at) === 'number' ? json.number(at) : undefined;
   if (typeof value !== 'bigint' || value < 0n) {
@@ -57,6 +61,7 @@ function wrongKind(lead: string, kind: string, wanted: string): InferenceServerE
   return invalidArg(`${lead}: attempt to access JSON non-${kind} as ${wanted}`);
 }
 
+/** What a C string would keep of `text`. */
 export function untilNul(text: string): string {
   const nul = text.indexOf('\0');
   return nul < 0 ? text : text.slice(0, nul);

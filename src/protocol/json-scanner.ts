@@ -14,6 +14,7 @@ import {
 } from './json-syntax.js';
 import { decodeText } from './json-text.js';
 
+/** What a JSON value is. */
 export type JsonKind = 'object' | 'array' | 'string' | 'number' | 'boolean' | 'null';
 
 /**

@@ -108,6 +108,7 @@ export function documentStart(bytes: Uint8Array, end: number): number {
   return end >= 3 && bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0;
 }
 
+/** INVALID_ARG with the offset `at`, in the reference server's words. */
 export function syntaxError(reason: string, at: number): InferenceServerError {
   return invalidArg(`failed to parse the request JSON buffer: ${reason} at ${at}`);
 }
@@ -121,6 +122,7 @@ export const closeBracket = 0x5d;
 export const openBrace = 0x7b;
 export const closeBrace = 0x7d;
 
+/** Offset of the first byte from `from` on that is no white space of JSON; at most `end`. */
 export function skipSpace(bytes: Uint8Array, from: number, end: number): number {
   let at = from;
   while (at < end) {
@@ -233,6 +235,7 @@ export function skipNumber(bytes: Uint8Array, from: number, end: number): number
   return at;
 }
 
+/** Text of the bytes, one character each: right for ASCII, and cheap. */
 export function latin1(bytes: Uint8Array, start: number, end: number): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString('latin1');
 }

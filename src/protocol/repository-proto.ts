@@ -6,11 +6,13 @@ import { ProtoReader } from './reader-proto.js';
  * hold a model's files.
  */
 
+/** `RepositoryIndexRequest`. */
 export interface IndexRequest {
   readonly repositoryName: string;
   readonly isReadyOnly: boolean;
 }
 
+/** INVALID_ARG where the bytes are no such message. */
 export function readIndexRequest(bytes: Uint8Array): IndexRequest {
   const reader = new ProtoReader(bytes);
   let repositoryName = '';
@@ -23,6 +25,7 @@ export function readIndexRequest(bytes: Uint8Array): IndexRequest {
   return { repositoryName, isReadyOnly };
 }
 
+/** `RepositoryModelLoadRequest`, its parameters told apart. */
 export interface LoadRequest {
   readonly repositoryName: string;
   readonly modelName: string;
@@ -32,6 +35,7 @@ export interface LoadRequest {
   readonly files: ReadonlyMap<string, Uint8Array>;
 }
 
+/** INVALID_ARG where the bytes are no such message, or a parameter has the wrong type. */
 export function readLoadRequest(bytes: Uint8Array): LoadRequest {
   const { repositoryName, modelName, parameters } = readModelRequest(bytes);
   const files = new Map<string, Uint8Array>();
@@ -50,12 +54,14 @@ export function readLoadRequest(bytes: Uint8Array): LoadRequest {
   return { repositoryName, modelName, config, files };
 }
 
+/** `RepositoryModelUnloadRequest`. */
 export interface UnloadRequest {
   readonly repositoryName: string;
   readonly modelName: string;
   readonly unloadDependents: boolean;
 }
 
+/** INVALID_ARG where the bytes are no such message, or a parameter has the wrong type. */
 export function readUnloadRequest(bytes: Uint8Array): UnloadRequest {
   const { repositoryName, modelName, parameters } = readModelRequest(bytes);
   const value = parameters.get('unload_dependents') ?? false;

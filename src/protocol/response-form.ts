@@ -25,12 +25,14 @@ export interface ResponseForm {
   readonly headerMemo?: ResponseHeaderMemo;
 }
 
+/** A JSON array, all elements. */
 export const jsonOutput: OutputForm = {
   isBinary: false,
   classificationCount: 0,
   sharedMemory: undefined,
 };
 
+/** Raw bytes behind the JSON, all elements. */
 export const binaryOutput: OutputForm = { ...jsonOutput, isBinary: true };
 
 const noOutputs: ReadonlyMap<string, OutputForm> = new Map();

@@ -14,6 +14,7 @@ export const restrictedCategories = [
   'logging',
 ] as const;
 
+/** A group of endpoints that can be closed together. */
 export type RestrictedCategory = (typeof restrictedCategories)[number];
 
 /** The header that opens a group, and its value. */
@@ -22,6 +23,7 @@ export interface Restriction {
   readonly value: string;
 }
 
+/** The groups that are closed. */
 export type Restrictions = ReadonlyMap<RestrictedCategory, Restriction>;
 
 interface Lock {

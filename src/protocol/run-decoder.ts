@@ -26,6 +26,7 @@ export class ElementCounter {
   }
 }
 
+/** INVALID_ARG in the reference server's words: more or fewer elements than the shape has. */
 export function countMismatch(): InferenceServerError {
   return invalidArg("Unable to parse 'data': Shape does not match true shape of 'data' field");
 }

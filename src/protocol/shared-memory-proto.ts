@@ -1,5 +1,6 @@
 import { ProtoReader } from './reader-proto.js';
 
+/** `SystemSharedMemoryRegisterRequest`. Offset and size in bytes. */
 export interface RegionRegistration {
   readonly name: string;
   readonly key: string;

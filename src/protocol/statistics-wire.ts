@@ -39,6 +39,7 @@ export class StatisticsWriter {
   }
 }
 
+/** The body of a statistics answer, in names of the protocol. */
 export function statisticsDocument(models: readonly ModelStatistics[]): StatisticsDocument {
   return { model_stats: models.map(toRow) };
 }

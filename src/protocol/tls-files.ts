@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
 import { invalidArg } from '../errors.js';
 
+/** Paths of PEM files. */
 export interface TlsFiles {
   readonly certFile: string;
   readonly keyFile: string;

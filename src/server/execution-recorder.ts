@@ -8,6 +8,7 @@ export interface ExecutionRecorder {
   responded(event: ResponseEvent): void;
 }
 
+/** One response of a decoupled model, for `response_stats`. */
 export interface ResponseEvent {
   /** Index of the response within its request. */
   readonly index: number;

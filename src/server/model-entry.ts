@@ -17,6 +17,7 @@ export interface EntryUpdate<T extends LoadedVersion> {
   readonly load: ReadonlyMap<string, VersionLoad<T>>;
 }
 
+/** Why a version is not ready; `error` is what its load threw. */
 export interface VersionFailure {
   readonly version: string;
   readonly error: unknown;

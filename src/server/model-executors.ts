@@ -7,6 +7,7 @@ import type { BatchExecutor } from '../scheduling/scheduler.js';
 import type { ExecutionRecorder } from './execution-recorder.js';
 import { ModelExecutor } from './model-executor.js';
 
+/** The executors that a scheduler hands batches to. */
 export interface ModelExecutors {
   readonly executors: readonly BatchExecutor[];
   /** There is one for each instance, so that the instances must stay as they are. */

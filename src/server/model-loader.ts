@@ -28,6 +28,7 @@ import { createRequestValidator } from './request-validation.js';
 import type { SchedulerFactory } from './scheduler-factory.js';
 import { runWarmup } from './warmup-run.js';
 
+/** What holds for every model that is loaded. */
 export interface ModelLoaderOptions {
   /** The compiled `workers/instance-worker.js`. */
   readonly workerFile: string;

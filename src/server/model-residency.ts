@@ -6,6 +6,7 @@ interface Resident {
   bytes: number;
 }
 
+/** How much may be in memory with `--model-control-mode=on-demand`. */
 export interface ResidencyLimits {
   /** Models in memory at once; 0 is no limit. */
   readonly modelsMax: number;

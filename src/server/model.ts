@@ -34,6 +34,7 @@ export interface ModelInstancesOwner {
   destroy(): Promise<void>;
 }
 
+/** What the loader has made for one version, and hands over to it. */
 export interface ModelParts {
   readonly name: string;
   /** '' where namespacing is off. */

@@ -31,6 +31,7 @@ export interface LoadedModels {
   bytesOf(name: string): number;
 }
 
+/** Runs a request on a model that is loaded by then. */
 export type Infer = (request: InferenceRequest, handler: ResponseHandler) => InferenceHandle;
 
 /** A client's request waits for room; one of a model or ensemble, which holds room itself, does not. */

@@ -5,6 +5,7 @@ import { Poller, type PollReport } from '../repository/poller.js';
 import type { ModelControl } from './model-control.js';
 import type { RepositorySet } from './repository-set.js';
 
+/** How often repositories are looked at. */
 export interface PollControlOptions {
   /** `--repository-poll-secs`. */
   readonly intervalNs: number;

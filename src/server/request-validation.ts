@@ -7,6 +7,7 @@ import { elementCount, formatShape } from '../inference/shape.js';
 import type { Tensor } from '../inference/tensor.js';
 import type { ModelConfig, ModelInput } from '../model-config/model-config.js';
 
+/** A request that its model can run as it is. */
 export interface ValidRequest {
   /** Rows that the request adds to a batch; 1 for a model that does not batch. */
   readonly rows: number;

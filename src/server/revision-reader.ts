@@ -14,6 +14,7 @@ import type { LoadOverride } from './inference-server.js';
 import { isSameListing, type ModelRevision } from './model-revision.js';
 import type { ModelSource } from './repository-set.js';
 
+/** How configurations are found and completed. */
 export interface RevisionReaderOptions {
   /** `--model-config-name`; '' is `config.pbtxt`. */
   readonly configName: string;

@@ -25,6 +25,7 @@ import type { ModelControl } from './model-control.js';
 import type { ModelRegistry } from './model-registry.js';
 import type { OnDemandModels, RequestOrigin } from './on-demand-models.js';
 
+/** Who decides which models are loaded: `--model-control-mode`. */
 export type ModelControlMode = 'none' | 'poll' | 'explicit' | 'on-demand';
 
 export interface ServerCoreOptions {

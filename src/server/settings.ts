@@ -1,6 +1,7 @@
 import { invalidArg } from '../errors.js';
 import type { LogSettings } from '../observability/text-logger.js';
 
+/** What of a request is traced; OFF is no level of its own, but none. */
 export type TraceLevel = 'OFF' | 'TIMESTAMPS' | 'TENSORS';
 
 /** What is traced, and where to. */
@@ -16,6 +17,7 @@ export interface TraceSettings {
   readonly mode: string;
 }
 
+/** Where nothing is configured: no tracing. */
 export const defaultTraceSettings: TraceSettings = {
   levels: ['OFF'],
   rate: 1000,

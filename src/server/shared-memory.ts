@@ -10,6 +10,7 @@ import {
   unsupported,
 } from '../errors.js';
 
+/** Whether, and where, clients exchange tensors through shared memory. */
 export interface SharedMemoryOptions {
   /** `--allow-client-shm`: off, clients can read nothing of the machine's shared memory. */
   readonly isEnabled: boolean;

@@ -10,6 +10,7 @@ import type {
 import type { PendingRequest } from '../scheduling/pending-request.js';
 import type { ExecutionRecorder, ResponseEvent } from './execution-recorder.js';
 
+/** The two ends of a stream of responses: its instance and its requests. */
 export interface StreamOptions {
   readonly isDecoupled: boolean;
   send(command: StreamCommand): void;

@@ -75,12 +75,14 @@ export interface OutputRule {
   readonly dims: readonly number[];
 }
 
+/** What the outputs of a model must be, from its configuration. */
 export interface OutputRules {
   readonly modelName: string;
   readonly isBatching: boolean;
   readonly outputs: ReadonlyMap<string, OutputRule>;
 }
 
+/** Made once for an instance; outputs and states of sequences alike. */
 export function outputRules(config: ModelConfig): OutputRules {
   const states = config.sequence_batching?.state ?? [];
   const rows = [
@@ -288,6 +290,7 @@ function isShape(shape: unknown): shape is readonly number[] {
   );
 }
 
+/** True for any object that is not null, arrays among them. */
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null;
 }

@@ -44,6 +44,7 @@ export interface GivenTensor {
   readonly data: TensorData | readonly (number | bigint | boolean | string | Uint8Array)[];
 }
 
+/** Custom parameters by name. */
 export type ModelParameters = Readonly<Record<string, string | boolean | number | bigint>>;
 
 /** A request. `send` and `end` are for decoupled models, `reschedule` for iterative sequences. */
@@ -76,6 +77,7 @@ export interface ModelRequest {
   reschedule(): void;
 }
 
+/** One response to one request. */
 export interface ModelResponse {
   readonly outputs: readonly GivenTensor[];
   readonly parameters?: ModelParameters;
@@ -93,6 +95,7 @@ export type ModelAnswer =
   | Iterable<ModelResponse>
   | undefined;
 
+/** What an instance learns of itself before its first request. */
 export interface InitializeArgs {
   readonly modelName: string;
   readonly modelVersion: string;
@@ -161,6 +164,7 @@ export interface ModelInferCall {
   readonly signal?: AbortSignal;
 }
 
+/** One response of another model. */
 export interface ModelInferResponse {
   readonly modelName: string;
   readonly modelVersion: string;

@@ -19,6 +19,7 @@ const parameterKeys = {
 /** Entries of the runtime's own session configuration pass through under this prefix. */
 const sessionKeyPrefix = 'session.';
 
+/** How a session is opened, and what to do where a GPU is wanted and absent. */
 export interface SessionPlan {
   readonly options: InferenceSession.SessionOptions;
   /** Providers that the configuration wants before the CPU, in order. */
