@@ -24,10 +24,43 @@ export interface EnsembleEnvironment {
   readonly modelVersion: string;
   readonly infer: InferStep;
   readonly clock: Clock;
+  /** For a request that asks for all outputs, which is nearly every one. */
+  readonly allOutputs: WantedOutputs;
   /** One a step. */
   readonly limiters: readonly StepLimiter[];
   /** Told of each run that succeeded, before its request completes. */
   readonly onExecuted: (pending: PendingRequest) => void;
+}
+
+/** What a request's choice of outputs makes of a plan. */
+export interface WantedOutputs {
+  readonly outputs: EnsemblePlan['outputs'];
+  /** By step: whether it must run. */
+  readonly needed: readonly boolean[];
+  /** By tensor: how often it is read in one pass. */
+  readonly reads: readonly number[];
+}
+
+/** `requestedOutputs` empty is all. */
+export function wantedOutputs(
+  plan: EnsemblePlan,
+  requestedOutputs: readonly string[],
+): WantedOutputs {
+  const outputs =
+    requestedOutputs.length === 0
+      ? plan.outputs
+      : plan.outputs.filter((output) => requestedOutputs.includes(output.name));
+  const needed = neededSteps(plan, requestedOutputs);
+  const reads = plan.tensorNames.map((_, tensor) => {
+    const isAnswered = outputs.some((output) => output.tensor === tensor);
+    let count = isAnswered ? 1 : 0;
+    for (const { index, inputs } of plan.steps) {
+      // A step may read one tensor by several of its inputs.
+      if (needed[index] === true) count += inputs.filter((one) => one.tensor === tensor).length;
+    }
+    return count;
+  });
+  return { outputs, needed, reads };
 }
 
 /** A tensor of the ensemble in one pass; without `tensor` where its writer left it out. */
@@ -68,10 +101,9 @@ interface StepCall {
 export class EnsembleRun {
   readonly #environment: EnsembleEnvironment;
   readonly #pending: PendingRequest;
-  readonly #needed: readonly boolean[];
+  readonly #wanted: WantedOutputs;
   /** Indexed by tensor, then by pass. */
   readonly #values: (TensorValue | undefined)[][];
-  readonly #answeredOutputs: EnsemblePlan['outputs'];
   readonly #calls = new Set<StepCall>();
   readonly #waits = new Set<() => void>();
   /** Passes that each decoupled step has begun. */
@@ -86,13 +118,12 @@ export class EnsembleRun {
     const { requestedOutputs } = pending.request;
     this.#environment = environment;
     this.#pending = pending;
-    this.#needed = neededSteps(plan, requestedOutputs);
+    this.#wanted =
+      requestedOutputs.length === 0
+        ? environment.allOutputs
+        : wantedOutputs(plan, requestedOutputs);
     this.#values = plan.tensorNames.map(() => []);
     this.#passes = plan.steps.map(() => 0);
-    this.#answeredOutputs =
-      requestedOutputs.length === 0
-        ? plan.outputs
-        : plan.outputs.filter((output) => requestedOutputs.includes(output.name));
   }
 
   start(): void {
@@ -121,15 +152,16 @@ export class EnsembleRun {
   /** Starts what the tensors just written make possible, and answers. */
   #advance(written: readonly number[], pass: number): void {
     const { plan } = this.#environment;
-    const started = new Set<number>();
+    const started: number[] = [];
     for (const tensor of written) {
       for (const index of plan.readers[tensor] ?? []) {
         const step = plan.steps[index];
-        if (step === undefined || this.#needed[index] !== true || started.has(index)) continue;
+        if (step === undefined || this.#wanted.needed[index] !== true) continue;
+        if (started.includes(index)) continue;
         if (!step.inputs.every((input) => this.#values[input.tensor]?.[pass] !== undefined)) {
           continue;
         }
-        started.add(index);
+        started.push(index);
         this.#startStep(step, pass);
         if (this.#hasEnded) return;
       }
@@ -243,14 +275,7 @@ export class EnsembleRun {
     batchSize: number,
     sequence: SequenceFlags | undefined,
   ): void {
-    const { readers, steps } = this.#environment.plan;
-    let reads = 0;
-    for (const reader of readers[index] ?? []) {
-      if (this.#needed[reader] !== true) continue;
-      // A step may read one tensor by several of its inputs.
-      reads += steps[reader]?.inputs.filter((input) => input.tensor === index).length ?? 0;
-    }
-    if (this.#answeredOutputs.some((output) => output.tensor === index)) reads += 1;
+    const reads = this.#wanted.reads[index] ?? 0;
     const values = this.#values[index];
     if (values !== undefined && reads > 0) values[pass] = { tensor, batchSize, sequence, reads };
   }
@@ -267,7 +292,7 @@ export class EnsembleRun {
 
   /** Answers pass after pass, so that the order is that of the decoupled step's responses. */
   #answer(): void {
-    const outputs = this.#answeredOutputs;
+    const outputs = this.#wanted.outputs;
     while (!this.#hasEnded) {
       const pass = this.#nextAnswer;
       if (!outputs.every(({ tensor }) => this.#values[tensor]?.[pass] !== undefined)) return;
@@ -281,7 +306,7 @@ export class EnsembleRun {
     const { request } = this.#pending;
     const outputs: Tensor[] = [];
     let { sequence } = request;
-    for (const { name, tensor: index, dims } of this.#answeredOutputs) {
+    for (const { name, tensor: index, dims } of this.#wanted.outputs) {
       const value = this.#read(index, pass);
       sequence = value?.sequence ?? sequence;
       if (value?.tensor === undefined) continue;

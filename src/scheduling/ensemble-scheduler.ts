@@ -1,7 +1,12 @@
 import type { Clock } from '../clock.js';
 import { unavailable } from '../errors.js';
 import type { EnsemblePlan } from './ensemble-plan.js';
-import { type EnsembleEnvironment, EnsembleRun, type InferStep } from './ensemble-run.js';
+import {
+  type EnsembleEnvironment,
+  EnsembleRun,
+  type InferStep,
+  wantedOutputs,
+} from './ensemble-run.js';
 import { InFlightRequests } from './in-flight-requests.js';
 import type { PendingRequest } from './pending-request.js';
 import { requestIdPrefix } from './request-queue.js';
@@ -26,7 +31,8 @@ export class EnsembleScheduler implements Scheduler {
     onExecuted: (pending: PendingRequest) => void,
   ) {
     const limiters = plan.steps.map(() => new StepLimiter(plan.inflightRequestsMax));
-    this.#environment = { plan, modelVersion, infer, clock, limiters, onExecuted };
+    const allOutputs = wantedOutputs(plan, []);
+    this.#environment = { plan, modelVersion, infer, clock, allOutputs, limiters, onExecuted };
   }
 
   get queuedRequests(): number {
