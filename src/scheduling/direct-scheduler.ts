@@ -19,11 +19,8 @@ import type { BatchExecutor, Scheduler } from './scheduler.js';
  *   destroy         | fail all, → destroyed     | the same                  | -
  */
 
-/**
- * Inputs of the requests that are handed over together. For large ones nothing is gained: copying
- * them takes far longer than waking an instance.
- */
-const bundleBytesMax = 256 * 1024;
+/** Inputs of the requests that are handed over together: copying more takes milliseconds. */
+const bundleBytesMax = 4 * 1024 * 1024;
 
 /**
  * For models without batching: each request runs alone, first come, first served, on whichever

@@ -59,16 +59,16 @@ describe('DirectScheduler', () => {
   });
 
   it.each([
-    [65_536, [['small', '0', '1', '2', '3'], ['4']]],
+    [2 ** 20, [['small', '0', '1', '2', '3'], ['4']]],
     [
-      65_537,
+      2 ** 20 + 1,
       [
         ['small', '0', '1', '2'],
         ['3', '4'],
       ],
     ],
-    [262_145, [['small'], ['0'], ['1'], ['2'], ['3'], ['4']]],
-  ])('hands over at most 256 KiB of inputs together: %i bytes each', (byteLength, ran) => {
+    [2 ** 22 + 1, [['small'], ['0'], ['1'], ['2'], ['3'], ['4']]],
+  ])('hands over at most 4 MiB of inputs together: %i bytes each', (byteLength, ran) => {
     const { executor, scheduler, send, ranIds } = setUp(1);
     send('first');
     send('small');
