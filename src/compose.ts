@@ -163,7 +163,9 @@ export class ComposedServer {
       this.#parts.logger.warning(describeEmptiness(locations));
     }
     if (this.#options.lifetime.isExitOnError && control.hasFailures) {
-      throw internal('Internal - failed to load all models');
+      throw internal(
+        'Internal - failed to load all models (--exit-on-error=false serves those that load)',
+      );
     }
     core.startServing();
     for (const frontEnd of this.#parts.frontEnds) {
