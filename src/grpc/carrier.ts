@@ -118,11 +118,13 @@ export class Carrier {
   }
 
   #take(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void {
+    const call = new CallStream(stream);
+    // Node tells of a call a little after it came: its client may have taken it back.
+    if (call.isEnded) return;
     if (!isGrpc(headers)) {
       stream.respond({ ':status': 415 }, { endStream: true });
       return;
     }
-    const call = new CallStream(stream);
     const path = headers[':path'] ?? '';
     const method = this.#methods.get(path);
     const terms = readCallTerms(headers);

@@ -1,9 +1,11 @@
 import {
   type ClientHttp2Session,
   connect,
+  constants,
   type IncomingHttpHeaders,
   type OutgoingHttpHeaders,
 } from 'node:http2';
+import { connect as connectSocket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { RunningGrpcServer } from './running-grpc-server.js';
 
@@ -22,6 +24,11 @@ afterAll(() => {
 
 const live = '/inference.GRPCInferenceService/ServerLive';
 const emptyMessage = Buffer.alloc(5);
+
+/** A frame of HTTP/2. */
+function frame(type: number, flags: number, id: number, payload: readonly number[]): Buffer {
+  return Buffer.from([0, 0, payload.length, type, flags, 0, 0, 0, id, ...payload]);
+}
 
 /** Headers and trailers of the answer as one. */
 function call(headers: OutgoingHttpHeaders, body: Buffer): Promise<IncomingHttpHeaders> {
@@ -73,6 +80,30 @@ describe('a call on the wire', () => {
     ['of another content', { 'content-type': 'application/json' }],
   ])('%s is no call', async (_, headers) => {
     expect(await call(headers, emptyMessage)).toMatchObject({ ':status': 415 });
+  });
+
+  it.each([
+    ['a call', 'application/grpc'],
+    ['what is no call', 'text/plain'],
+  ])('that is taken back in the packet that begins it harms nobody: %s', async (_, contentType) => {
+    const [headers, reset, settings] = [1, 3, 4];
+    const frames = [Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), frame(settings, 0, 0, [])];
+    // `:method: POST`, `:scheme: http` and `:path: /` of the static table, then content-type.
+    const block = [0x83, 0x86, 0x84, 0x0f, 0x10, contentType.length, ...Buffer.from(contentType)];
+    for (let id = 1; id < 100; id += 2) {
+      frames.push(frame(headers, 4, id, block));
+      frames.push(frame(reset, 0, id, [0, 0, 0, constants.NGHTTP2_INTERNAL_ERROR]));
+    }
+    const socket = connectSocket(front.port, '127.0.0.1');
+    socket.write(Buffer.concat([...frames, frame(6, 0, 0, Array(8).fill(7))]));
+    // The answer to the ping comes when everything before it was seen.
+    await new Promise<void>((resolve) => {
+      socket.on('data', (bytes) => {
+        if (bytes.includes(Buffer.alloc(8, 7))) resolve();
+      });
+    });
+    socket.destroy();
+    expect(await call({}, emptyMessage)).toMatchObject({ 'grpc-status': '0' });
   });
 
   it('writes what a header cannot hold as percents', async () => {
