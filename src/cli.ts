@@ -1,18 +1,32 @@
+import type { BenchOptions } from './bench-client/bench-options.js';
 import { suggestion } from './errors.js';
 import type { ServerOptions } from './options.js';
+import { readArguments } from './options-arguments.js';
+import { benchCommand } from './options-bench.js';
+import { type Command, formatCommandHelp } from './options-command.js';
 import { GivenOptions, type GivenTexts } from './options-given.js';
 import { formatHelp } from './options-help.js';
 import { readServerOptions } from './options-reading.js';
 import { environmentName, environmentPrefix, optionsByName } from './options-table.js';
+import { tuneCommand } from './options-tune.js';
+import type { TuneOptions } from './tune/tune-options.js';
 
 /** What the user asks the process to do. */
 export type CommandLine =
   | { readonly type: 'serve'; readonly options: ServerOptions }
+  | { readonly type: 'bench'; readonly options: BenchOptions }
+  | { readonly type: 'tune'; readonly options: TuneOptions }
   | { readonly type: 'help'; readonly text: string }
   | { readonly type: 'version' }
   /** `text` lists every problem; print it to standard error and end with exit code 1. */
   | { readonly type: 'invalid'; readonly text: string };
 
+/** The server takes no short forms and nothing but options. */
+const serverOptions = {
+  byName: optionsByName,
+  letters: new Map<string, string>(),
+  operand: undefined,
+};
 const programName = 'nereid';
 const listSeparator = ';';
 
@@ -24,11 +38,16 @@ export function readCommandLine(
   argv: readonly string[],
   env: Readonly<Record<string, string | undefined>>,
 ): CommandLine {
+  const [word, ...rest] = argv;
+  if (word === 'bench')
+    return readCommand(benchCommand, rest, (options) => ({ type: word, options }));
+  if (word === 'tune')
+    return readCommand(tuneCommand, rest, (options) => ({ type: word, options }));
   if (argv.includes('--help') || argv.includes('-h')) {
     return { type: 'help', text: formatHelp(programName) };
   }
   if (argv.includes('--version')) return { type: 'version' };
-  const fromArguments = readArguments(argv);
+  const fromArguments = readArguments(argv, serverOptions);
   const fromEnvironment = readEnvironment(env);
   const given = new GivenOptions(new Map([...fromEnvironment.given, ...fromArguments.given]));
   const options = readServerOptions(given, env['PORT']);
@@ -42,46 +61,22 @@ export function readCommandLine(
   return { type: 'serve', options: Object.freeze({ ...options, warnings }) };
 }
 
-interface ArgumentTexts {
-  readonly given: ReadonlyMap<string, GivenTexts>;
-  readonly problems: readonly string[];
-}
-
-/** `--name=value` and `--name value`; a switch takes a value only behind `=`. */
-function readArguments(argv: readonly string[]): ArgumentTexts {
-  const given = new Map<string, { texts: string[]; source: string }>();
-  const problems: string[] = [];
-  for (let index = 0; index < argv.length; index++) {
-    const argument = argv[index] ?? '';
-    const equals = argument.indexOf('=');
-    const flag = equals < 0 ? argument : argument.slice(0, equals);
-    const option = flag.startsWith('--') ? optionsByName.get(flag.slice(2)) : undefined;
-    if (option === undefined) {
-      problems.push(
-        argument.startsWith('-')
-          ? `unrecognized option '${argument}'${suggestion(flag, optionFlags())}`
-          : `unexpected argument '${argument}'`,
-      );
-      continue;
-    }
-    let text = equals < 0 ? undefined : argument.slice(equals + 1);
-    if (text === undefined && option.form === '') text = 'true';
-    if (text === undefined) {
-      index += 1;
-      text = argv[index];
-    }
-    if (text === undefined) {
-      problems.push(`option '${flag}' requires an argument`);
-      continue;
-    }
-    const known = given.get(option.name);
-    if (known === undefined) given.set(option.name, { texts: [text], source: flag });
-    else known.texts.push(text);
+function readCommand<T>(
+  command: Command<T>,
+  argv: readonly string[],
+  toCommandLine: (options: T) => CommandLine,
+): CommandLine {
+  if (argv.includes('--help') || argv.includes('-h')) {
+    return { type: 'help', text: formatCommandHelp(programName, command) };
   }
-  return { given, problems };
+  const { given: texts, problems } = readArguments(argv, command);
+  const given = new GivenOptions(texts);
+  const options = command.read(given);
+  const all = [...problems, ...given.problems];
+  if (all.length === 0) return toCommandLine(options);
+  const usage = `Usage: ${programName} ${command.usage}; --help lists the options.\n`;
+  return { type: 'invalid', text: `${usage}${all.join('\n')}\n` };
 }
-
-const optionFlags = (): readonly string[] => [...optionsByName.keys()].map((name) => `--${name}`);
 
 interface EnvironmentTexts {
   readonly given: ReadonlyMap<string, GivenTexts>;

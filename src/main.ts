@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { readFileSync } from 'node:fs';
 import { setFlagsFromString } from 'node:v8';
+import type { CommandOutput } from './bench-client/command-output.js';
 import type { ComposedServer } from './compose.js';
 import type { ServerOptions } from './options.js';
 
@@ -26,8 +27,28 @@ async function main(): Promise<void> {
     case 'serve':
       await serve(command.options);
       return;
+    case 'bench': {
+      keepYoungHeapSmall(false);
+      const { runBench } = await import('./bench-client/bench-command.js');
+      process.exitCode = await runBench(command.options, commandOutput);
+      return;
+    }
+    case 'tune': {
+      keepYoungHeapSmall(false);
+      const { runTune } = await import('./tune/tune-command.js');
+      const { availableCores } = await import('./execution/available-cores.js');
+      const machine = { cores: availableCores(), environment: process.env };
+      process.exitCode = await runTune(command.options, commandOutput, machine);
+      return;
+    }
   }
 }
+
+/** Results go where they can be piped from; what is going on, beside them. */
+const commandOutput: CommandOutput = {
+  print: (text) => process.stdout.write(text),
+  note: (text) => process.stderr.write(text),
+};
 
 async function serve(options: ServerOptions): Promise<void> {
   const stopSignal = nextStopSignal();

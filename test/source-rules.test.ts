@@ -47,6 +47,8 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'proto',
     'server',
   ],
+  'bench-client': ['errors', 'clock', 'inference', 'model-config', 'protocol'],
+  tune: ['errors', 'clock', 'inference', 'model-config', 'bench-client'],
   workers: ['errors', 'clock', 'inference', 'model-config', 'protocol', 'execution', 'backends'],
 };
 
