@@ -40,6 +40,7 @@ export function drawPlot({ title, xLabel, yLabel, curves }: Plot): string {
   );
   const parts = [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="12">`,
+    `<title>${escapeMarkup(title)}</title>`,
     `<rect width="${width}" height="${height}" fill="#fff"/>`,
     text(margin.left, 22, title, 'font-size="15" font-weight="bold"'),
     ...xs.ticks.flatMap((value) => drawXTick(xs.place(value), value)),
@@ -122,8 +123,11 @@ function line(x1: number, y1: number, x2: number, y2: number): string {
 }
 
 function text(x: number, y: number, content: string, attributes: string): string {
-  const escaped = content.replaceAll('&', '&amp;').replaceAll('<', '&lt;');
-  return `<text x="${round(x)}" y="${round(y)}" ${attributes}>${escaped}</text>`;
+  return `<text x="${round(x)}" y="${round(y)}" ${attributes}>${escapeMarkup(content)}</text>`;
+}
+
+function escapeMarkup(content: string): string {
+  return content.replaceAll('&', '&amp;').replaceAll('<', '&lt;');
 }
 
 function formatTick(value: number): string {

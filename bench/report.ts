@@ -1,4 +1,5 @@
 import type { LoadReport } from './load/load-report.js';
+import type { Machine } from './machine.js';
 import type { OnnxLoopReport } from './onnx-loop.js';
 
 /** The server under load, next to the echo of the same bytes. Medians over the rounds. */
@@ -14,11 +15,8 @@ export interface Measurement {
 }
 
 export interface BenchResult {
-  readonly date: string;
+  readonly machine: Machine;
   readonly client: string;
-  readonly node: string;
-  readonly processor: string;
-  readonly cores: number;
   readonly secondsEach: number;
   readonly rounds: number;
   readonly serverStartMs: number;
@@ -73,8 +71,9 @@ export function formatResult(result: BenchResult): string {
       ]),
     ),
   );
+  const { date, node, cores, processor } = result.machine;
   const setting =
-    `${result.date}, Node.js ${result.node}, ${result.cores} x ${result.processor}, client ${result.client}, ` +
+    `${date}, Node.js ${node}, ${cores} x ${processor}, client ${result.client}, ` +
     `${result.rounds} x ${result.secondsEach} s each, server ready after ${result.serverStartMs.toFixed(0)} ms`;
   return `${setting}\n\n${loads}\n\n${loops}\n`;
 }

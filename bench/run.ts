@@ -1,5 +1,5 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { availableParallelism, cpus, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -8,6 +8,7 @@ import { type ChildServer, startEcho, startNereid } from './child-server.js';
 import { measureOnnxLoop } from './limits.js';
 import { chooseClient } from './load/choose-client.js';
 import type { LoadClient, LoadReport } from './load/load-report.js';
+import { describeMachine } from './machine.js';
 import { writeMlpRepository } from './mlp-model.js';
 import {
   type BenchResult,
@@ -95,11 +96,8 @@ async function measureAll(
     // Answers under load are counted by status only, so they are looked at once more afterwards.
     for (const scenario of scenarios) await checkAnswers(nereid.url, scenario, 32, 20);
     return {
-      date: new Date().toISOString().slice(0, 10),
       client: settings.client.name,
-      node: process.versions.node,
-      processor: cpus()[0]?.model ?? 'unknown processor',
-      cores: availableParallelism(),
+      machine: describeMachine(root),
       secondsEach: settings.seconds,
       rounds: settings.rounds,
       serverStartMs: nereid.startMs,

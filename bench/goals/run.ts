@@ -1,9 +1,10 @@
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { availableParallelism, cpus, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { chooseClient } from '../load/choose-client.js';
+import { describeMachine } from '../machine.js';
 import { adaptiveGroups } from './adaptive-goals.js';
 import { footprintGroups } from './footprint-goals.js';
 import { formatGoals, type GoalGroup, type GoalResult } from './goal.js';
@@ -63,6 +64,8 @@ async function main(): Promise<void> {
   const chosen = groups.filter(({ name, hasPeers }) =>
     positionals.length > 0 ? positionals.includes(name) : values.peers || !hasPeers,
   );
+  const machine = describeMachine(root);
+  const setting = { machine, client: client.name, rounds, seconds };
   const all: GoalResult[] = [];
   for (const group of chosen) {
     const scratch = await mkdtemp(join(tmpdir(), 'nereid-goals-'));
@@ -77,24 +80,19 @@ async function main(): Promise<void> {
         client,
       });
       all.push(...results);
-      if (values.json !== undefined) await writeResults(values.json, group.name, results);
+      if (values.json !== undefined) {
+        await mkdir(values.json, { recursive: true });
+        const text = JSON.stringify({ ...setting, results }, undefined, 2);
+        await writeFile(join(values.json, `${group.name}.json`), `${text}\n`);
+      }
     } finally {
       await rm(scratch, { recursive: true });
     }
   }
   process.stdout.write(
-    `Node.js ${process.versions.node}, ${availableParallelism()} x ${cpus()[0]?.model}, ` +
+    `${machine.date}, Node.js ${machine.node}, ${machine.cores} x ${machine.processor}, ` +
       `client ${client.name}, ${rounds} rounds of ${seconds} s\n\n${formatGoals(all)}\n`,
   );
-}
-
-async function writeResults(
-  directory: string,
-  name: string,
-  results: readonly GoalResult[],
-): Promise<void> {
-  await mkdir(directory, { recursive: true });
-  await writeFile(join(directory, `${name}.json`), `${JSON.stringify(results, undefined, 2)}\n`);
 }
 
 await main();

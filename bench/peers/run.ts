@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { chooseClient } from '../load/choose-client.js';
+import { describeMachine, type Machine } from '../machine.js';
 import {
   checkContestant,
   contestNames,
@@ -92,6 +93,13 @@ async function runContest(name: string, options: RunOptions): Promise<readonly S
   }
 }
 
+/** What DIR/CONTEST.json holds. */
+interface KeptResults {
+  /** Of the latest run. */
+  readonly machine: Machine;
+  readonly points: readonly SweepPoint[];
+}
+
 async function keepResults(
   directory: string,
   name: string,
@@ -101,12 +109,12 @@ async function keepResults(
   const file = join(directory, `${name}.json`);
   // Written by an earlier run of this program.
   const older = existsSync(file)
-    ? (JSON.parse(await readFile(file, 'utf8')) as readonly SweepPoint[])
+    ? (JSON.parse(await readFile(file, 'utf8')) as KeptResults).points
     : [];
-  const points = mergePoints(older, newer);
-  await writeFile(file, `${JSON.stringify(points, undefined, 1)}\n`);
+  const kept: KeptResults = { machine: describeMachine(root), points: mergePoints(older, newer) };
+  await writeFile(file, `${JSON.stringify(kept, undefined, 1)}\n`);
   for (const kind of ['closed', 'open'] as const) {
-    const picture = plotPoints(`${name}, ${kind} loop`, kind, points);
+    const picture = plotPoints(`${name}, ${kind} loop`, kind, kept.points);
     if (picture !== undefined) await writeFile(join(directory, `${name}-${kind}.svg`), picture);
   }
 }

@@ -23,11 +23,14 @@ describe('medianReport', () => {
 describe('formatResult', () => {
   it('shows a load next to its two limits', () => {
     const text = formatResult({
-      date: '2026-01-02',
+      machine: {
+        date: '2026-01-02',
+        commit: undefined,
+        node: '20.0.0',
+        processor: 'p',
+        cores: 2,
+      },
       client: 'wrk',
-      node: '20.0.0',
-      processor: 'p',
-      cores: 2,
       secondsEach: 5,
       rounds: 1,
       serverStartMs: 123.4,
