@@ -15,14 +15,12 @@ const noRequest: ControlFlags = { start: false, end: false, ready: false };
 
 /** Makes the control tensors that a model's `sequence_batching` asks for. */
 export class SequenceControls {
-  readonly #modelName: string;
   readonly #inputs: readonly ControlInput[];
   readonly #shape: readonly number[];
   /** Tensors never change, so that equal ones are shared: by index of the control, then by value. */
   readonly #flagTensors: readonly (readonly [Tensor, Tensor] | undefined)[];
 
-  constructor(options: Pick<SequenceOptions, 'modelName' | 'controls' | 'isBatching'>) {
-    this.#modelName = options.modelName;
+  constructor(options: Pick<SequenceOptions, 'controls' | 'isBatching'>) {
     this.#inputs = options.controls;
     this.#shape = options.isBatching ? [1, 1] : [1];
     this.#flagTensors = options.controls.map((input) =>
@@ -42,14 +40,14 @@ export class SequenceControls {
 
   /**
    * The tensors that carry a correlation id, made once a sequence. Throws INVALID_ARG for a number
-   * that the model's datatype can't hold, and for a text where the model takes numbers. A number
-   * reaches a model that takes texts in decimal.
+   * that the model's datatype can't hold. A text reaches a model that takes numbers as 0, as the
+   * reference server has it, and a number a model that takes texts in decimal.
    */
   correlationIdTensors(correlationId: bigint | string): readonly Tensor[] {
     return this.#inputs
       .filter((input) => input.kind === 'correlation-id')
       .map(({ name, datatype }) =>
-        this.#tensor(name, datatype, this.#idBytes(name, datatype, correlationId)),
+        this.#tensor(name, datatype, correlationIdBytes(name, datatype, correlationId)),
       );
   }
 
@@ -76,18 +74,18 @@ export class SequenceControls {
     return this.tensors(noRequest, this.correlationIdTensors(0n));
   }
 
-  #idBytes(name: string, datatype: Datatype, correlationId: bigint | string): Uint8Array {
-    if (datatype === 'BYTES') return textBytes(String(correlationId));
-    if (typeof correlationId === 'bigint') return numberBytes(name, datatype, correlationId);
-    throw invalidArg(
-      `sequence batching control '${name}' data-type is 'BYTES', but model ` +
-        `'${this.#modelName}' expects '${datatype}'`,
-    );
-  }
-
   #tensor(name: string, datatype: Datatype, bytes: Uint8Array): Tensor {
     return { name, datatype, shape: this.#shape, encoding: 'raw', bytes };
   }
+}
+
+function correlationIdBytes(
+  name: string,
+  datatype: Datatype,
+  correlationId: bigint | string,
+): Uint8Array {
+  if (datatype === 'BYTES') return textBytes(String(correlationId));
+  return numberBytes(name, datatype, typeof correlationId === 'bigint' ? correlationId : 0n);
 }
 
 function textBytes(text: string): Uint8Array {

@@ -295,7 +295,6 @@ const failureWords: readonly (readonly [pattern: RegExp, word: string])[] = [
   [/^(400|3) .*must specify the START flag on the first request/, 'no-start'],
   [/^(400|3) .*must specify a non-zero or non-empty correlation ID$/, 'no-id'],
   [/^(400|3) .*must specify batch-size 1 due to/, 'batch-size'],
-  [/^(400|3) sequence batching control 'CORRID' data-type is 'BYTES', but model/, 'text-id'],
 ];
 
 /** A word for the failures that are expected somewhere, status and text together; else the text. */

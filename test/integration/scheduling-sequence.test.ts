@@ -343,7 +343,7 @@ const others: readonly Suite[] = [
       sequences({ strategy: oldest(4), inputs: flags + correlationId(type) }),
       [
         ['takes a number', 'hold; send a@7( b@8( c@8) d@7); release', 'a:S b:S | d:E c:E'],
-        ['refuses a text', "send a@'x(", ' # a text-id'],
+        ['takes a text', "send a@'x()", 'a:SE'],
       ],
     ],
   ),
