@@ -32,6 +32,12 @@ export interface InstanceThreadOptions {
   readonly hasProcess: boolean;
 }
 
+/**
+ * A thread that runs native code makes few objects, and would keep what its start took: with this a
+ * small ONNX model takes 10.9 MB instead of 11.8.
+ */
+const nativeYoungMiBMax = 3;
+
 /** How long a thread may take to end its process. One that is stuck is ended all the same. */
 const processEndMsMax = 2000;
 
@@ -88,9 +94,11 @@ export class InstanceThread {
       atomics: 'disabled',
       recordTiming: false,
       workerData: this.#nativeCall,
-      ...(options.heapMiBMax > 0 && {
-        resourceLimits: { maxOldGenerationSizeMb: options.heapMiBMax },
-      }),
+      resourceLimits: {
+        ...(options.heapMiBMax > 0 && { maxOldGenerationSizeMb: options.heapMiBMax }),
+        // Threads of JavaScript models are interruptible: how many objects those make is theirs.
+        ...(!options.isInterruptible && { maxYoungGenerationSizeMb: nativeYoungMiBMax }),
+      },
     });
     this.#piscina.on('error', (error) => {
       this.#lastError = error;
