@@ -1,6 +1,7 @@
 import { createHistogram } from 'node:perf_hooks';
+import { HttpConnection } from '../../src/bench-client/http-connection.js';
+import { formatRequest } from '../../src/bench-client/request-head.js';
 import type { ArrivalClock } from './arrival-clock.js';
-import { HttpConnection } from './http-connection.js';
 import type { LoadReport, LoadRequest } from './load-report.js';
 
 /** Requests that arrive at a constant rate, whether or not the server keeps up. */
@@ -25,8 +26,11 @@ const drainMs = 5_000;
 export async function runOpenLoop(load: OpenLoad, clock: ArrivalClock): Promise<LoadReport> {
   const [first] = load.requests;
   if (first === undefined) throw new Error('an open loop needs a request');
-  const connections = await Promise.all(
-    Array.from({ length: load.connections }, () => HttpConnection.open(first.url)),
+  const { hostname, port } = new URL(first.url);
+  const target = { host: hostname, port: Number(port), tls: undefined };
+  const connections = Array.from(
+    { length: load.connections },
+    () => new HttpConnection(target, () => false),
   );
   const loop = new OpenLoop(load, connections, clock);
   await clock.run(load.requestsPerSec, load.seconds, ({ from, to, startMs }) => {
@@ -35,7 +39,7 @@ export async function runOpenLoop(load: OpenLoad, clock: ArrivalClock): Promise<
     }
   });
   await loop.drain();
-  for (const connection of connections) connection.close();
+  for (const connection of connections) connection.destroy();
   return loop.report();
 }
 
@@ -59,13 +63,13 @@ class OpenLoop {
   constructor(load: OpenLoad, connections: readonly HttpConnection[], clock: ArrivalClock) {
     this.#load = load;
     this.#clock = clock;
-    this.#messages = load.requests.map(formatRequest);
+    this.#messages = load.requests.map(encodeRequest);
     this.#free = [...connections];
   }
 
   /** Sends it, or lets it wait for a connection. */
   arrive(arrival: Arrival): void {
-    const connection = this.#takeFree();
+    const connection = this.#free.pop();
     if (connection !== undefined) this.#send(connection, arrival);
     else if (this.#waiting.length < waitingMax) this.#waiting.push(arrival);
   }
@@ -94,20 +98,15 @@ class OpenLoop {
     };
   }
 
-  #takeFree(): HttpConnection | undefined {
-    while (true) {
-      const connection = this.#free.pop();
-      if (connection === undefined || connection.isOpen) return connection;
-    }
-  }
-
   #send(connection: HttpConnection, arrival: Arrival): void {
     this.#inFlight += 1;
     const message = this.#messages[arrival.number % this.#messages.length] ?? Buffer.alloc(0);
-    connection.send(message, (isOk) => {
+    connection.send(message, (outcome) => {
       this.#inFlight -= 1;
-      if (isOk) this.#record(arrival);
-      if (connection.isOpen) this.#reuse(connection);
+      if (outcome.kind === 'response') {
+        if (outcome.response.status === 200) this.#record(arrival);
+        this.#reuse(connection);
+      }
       if (this.#inFlight === 0) this.#onIdle?.();
     });
   }
@@ -124,13 +123,8 @@ class OpenLoop {
   }
 }
 
-function formatRequest({ url, headers, body }: LoadRequest): Buffer {
+function encodeRequest({ url, headers, body }: LoadRequest): Buffer {
   const { host, pathname } = new URL(url);
-  const head = [
-    `POST ${pathname} HTTP/1.1`,
-    `Host: ${host}`,
-    ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
-    `Content-Length: ${body.length}`,
-  ];
-  return Buffer.concat([Buffer.from(`${head.join('\r\n')}\r\n\r\n`), body]);
+  const lines = [['Host', host] as const, ...Object.entries(headers)];
+  return formatRequest({ method: 'POST', path: pathname, headers: lines, body });
 }
