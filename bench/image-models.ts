@@ -3,6 +3,9 @@ import { copyFile, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { encodeOnnx } from './onnx-file.js';
+import { createOnnxScenario } from './onnx-scenario.js';
+import type { Scenario } from './scenario.js';
+import { v2Binary } from './wire-form.js';
 
 /** A picture as an image classifier wants it: 602 kB of FP32. */
 export const imageDims: readonly number[] = [3, 224, 224];
@@ -80,8 +83,26 @@ async function writeModel(
   }
 }
 
-/** EfficientNet-Lite0, as the example has it, with `threads` of onnxruntime for its one instance. */
-export async function writeEfficientNetRepository(
+/**
+ * EfficientNet-Lite0, as the example has it, with `threads` of onnxruntime for its one instance:
+ * writes it into `directory/repository` and makes requests of 602 kB to it.
+ */
+export async function createEfficientNetScenario(
+  root: string,
+  directory: string,
+  threads: number,
+): Promise<Scenario> {
+  return createOnnxScenario({
+    name: 'EfficientNet-Lite0, 602 kB',
+    model: 'efficientnet_lite0',
+    modelFile: await writeEfficientNetRepository(root, directory, threads),
+    input: 'images',
+    dims: imageDims,
+    wire: v2Binary,
+  });
+}
+
+async function writeEfficientNetRepository(
   root: string,
   directory: string,
   threads: number,

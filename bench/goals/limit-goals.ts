@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import { checkAnswers, createLoad } from '../answer-check.js';
 import { type ChildServer, startEcho, startNereid } from '../child-server.js';
 import {
+  createEfficientNetScenario,
   imageDims,
   modelFileIn,
-  writeEfficientNetRepository,
   writeImageRepository,
 } from '../image-models.js';
 import { compareInRounds } from '../interleaved.js';
@@ -82,15 +82,7 @@ async function measureIdentity(settings: GoalSettings): Promise<readonly GoalRes
 
 async function measureEfficientNet(settings: GoalSettings): Promise<readonly GoalResult[]> {
   const threads = availableParallelism();
-  const modelFile = await writeEfficientNetRepository(settings.root, settings.scratch, threads);
-  const scenario = await createOnnxScenario({
-    name: 'EfficientNet-Lite0, 602 kB',
-    model: 'efficientnet_lite0',
-    modelFile,
-    input: 'images',
-    dims: imageDims,
-    wire: v2Binary,
-  });
+  const scenario = await createEfficientNetScenario(settings.root, settings.scratch, threads);
   return withServer([join(settings.scratch, 'repository')], async (server) => [
     await compareWithOnnx(settings, server, scenario, {
       concurrency: 8,

@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { checkAnswers } from '../answer-check.js';
 import { startNereid } from '../child-server.js';
 import {
+  createEfficientNetScenario,
   imageDims,
   modelFileIn,
-  writeEfficientNetRepository,
   writeImageRepository,
 } from '../image-models.js';
 import { writeMlpRepository } from '../mlp-model.js';
@@ -93,15 +93,7 @@ async function createEfficientNet(
   rest: ContestRest,
 ): Promise<Contest> {
   const threads = availableParallelism();
-  const modelFile = await writeEfficientNetRepository(root, scratch, threads);
-  const scenario = await createOnnxScenario({
-    name: 'EfficientNet-Lite0, 602 kB',
-    model: 'efficientnet_lite0',
-    modelFile,
-    input: 'images',
-    dims: imageDims,
-    wire: v2Binary,
-  });
+  const scenario = await createEfficientNetScenario(root, scratch, threads);
   const repositories = [join(scratch, 'repository')];
   return { ...rest, scenario, repositories, threads, maxBatchSize: 8, concurrencies: [1, 4, 16] };
 }
