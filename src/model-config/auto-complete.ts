@@ -69,7 +69,8 @@ function completeBatching(
   };
 }
 
-function emptyDynamicBatching() {
+/** `dynamic_batching { }` with all its defaults; a new one each time, so that it may be changed. */
+export function emptyDynamicBatching(): NonNullable<ModelConfig['dynamic_batching']> {
   return {
     preferred_batch_size: [],
     max_queue_delay_microseconds: 0,

@@ -1,3 +1,4 @@
+import { emptyDynamicBatching } from '../model-config/auto-complete.js';
 import type { ModelConfig, ModelInstanceGroup } from '../model-config/model-config.js';
 
 /** What is searched, each as a number. */
@@ -88,7 +89,7 @@ export function applyCandidate(
   const isBatching = candidate.queueDelayUs >= 0;
   if (isBatching && (changed.has('queueDelayUs') || changed.has('preferredBatchSize'))) {
     applied.dynamic_batching = {
-      ...(applied.dynamic_batching ?? noBatching),
+      ...(applied.dynamic_batching ?? emptyDynamicBatching()),
       max_queue_delay_microseconds: candidate.queueDelayUs,
     };
   }
@@ -127,13 +128,4 @@ const cpuGroup: ModelInstanceGroup = {
   profile: [],
   passive: false,
   host_policy: '',
-};
-
-const noBatching = {
-  preferred_batch_size: [],
-  max_queue_delay_microseconds: 0,
-  preserve_ordering: false,
-  priority_levels: 0,
-  default_priority_level: 0,
-  priority_queue_policy: {},
 };

@@ -21,6 +21,7 @@ import {
 } from '../../src/execution/tensor-transfer.js';
 import type { InferenceRequest } from '../../src/inference/infer-request.js';
 import type { Tensor } from '../../src/inference/tensor.js';
+import { emptyDynamicBatching } from '../../src/model-config/auto-complete.js';
 import type { ModelConfig } from '../../src/model-config/model-config.js';
 import type { PendingRequest } from '../../src/scheduling/pending-request.js';
 import type { ResponseEvent } from '../../src/server/execution-recorder.js';
@@ -632,17 +633,6 @@ describe('responses beside the reply', () => {
     expect(model.responded).toEqual([]);
   });
 });
-
-function emptyDynamicBatching(): NonNullable<ModelConfig['dynamic_batching']> {
-  return {
-    preferred_batch_size: [],
-    max_queue_delay_microseconds: 0,
-    preserve_ordering: false,
-    priority_levels: 0,
-    default_priority_level: 0,
-    priority_queue_policy: {},
-  };
-}
 
 function emptySequenceBatching(): NonNullable<ModelConfig['sequence_batching']> {
   return {
